@@ -1,0 +1,62 @@
+# horae: every common task. `make help` prints what follows a double hash.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check lint format lock
+
+UV_VERSION := 0.13.7
+BIN := .venv/bin
+SETUP := .venv/.setup-complete
+# The first interpreter that is new enough; name another with `make setup PYTHON=/path/to/python3.12`.
+PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+
+# uv must use the interpreter of .venv, never fetch another from outside.
+export UV_PYTHON_DOWNLOADS := never
+UV := $(BIN)/uv
+PIP_QUIET := --quiet --disable-pip-version-check
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(SETUP) ## The environment in .venv: exact versions, checked by hash (needs Python 3.11+, nothing else)
+
+run: setup ## horae on this machine, in the foreground; more words through ARGS="--port 9000"
+	$(BIN)/horae dev $(ARGS)
+
+test: setup ## The whole suite, with the servers it needs; more words through ARGS="-k name"
+	$(BIN)/python -m tests.services $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup $(ARGS)
+
+check: lint ## Format, lint, import rules, types, unit tests; under a minute
+	$(BIN)/pytest tests/unit
+
+lint: setup ## Format, lint, import rules and types alone
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+format: setup ## Put the code in form, and mend what can be mended without thought
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only --quiet .
+
+lock: $(UV) ## Resolve again and write requirements.txt; ARGS="--upgrade" takes newer versions
+	$(UV) lock --quiet --python $(BIN)/python $(ARGS)
+	$(UV) export --quiet --python $(BIN)/python --frozen --format requirements.txt --no-header --no-emit-project \
+		--extra calendars --group dev --output-file requirements.txt
+
+# pip reads settings that uv does not (a mirror, a certificate), so it gets a second try.
+$(SETUP): requirements.txt pyproject.toml $(UV)
+	$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.txt \
+		|| $(BIN)/pip install $(PIP_QUIET) --require-hashes -r requirements.txt
+	$(UV) pip install --quiet --python $(BIN)/python --offline --no-deps --no-build-isolation --editable . \
+		|| $(BIN)/pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(UV):
+	@test -n "$(PYTHON)" || { echo "horae needs Python 3.11 or newer; none was found on PATH." \
+		"Give one with: make setup PYTHON=/path/to/python" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make environments (no ensurepip)." \
+		"On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/pip install $(PIP_QUIET) uv==$(UV_VERSION)

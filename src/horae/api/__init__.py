@@ -1,0 +1,1 @@
+"""The HTTP door: parse, ask a command or a view, shape the answer."""

@@ -1,0 +1,402 @@
+"""A job as users write it and as we answer it: documents become definitions, with every fault named, and back.
+
+Other names for a field are folded in by aliases.py; checks of single values are in checks.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from horae.core.aliases import (
+    TELLTALES,
+    Given,
+    Target,
+    at_origin,
+    gather,
+    gather_target,
+    inside_payload,
+    kind_of,
+    texts_of,
+)
+from horae.core.calendars import parse_calendar
+from horae.core.checks import FIELDS, Collector, check_size, refuse, unsound
+from horae.core.duration import format_duration, format_instant, parse_instant
+from horae.core.egress import Allow, check_url
+from horae.core.errors import Fault, Invalid
+from horae.core.job import Definition
+from horae.core.schedule import At, Dst, Schedule, kind, next_after, parse_schedule
+from horae.core.targets import check_target, normalize_target
+from horae.core.zone import HORIZON_S, SECOND_US
+
+# A new one-time job may be this late: it covers a slow request and two clocks that differ.
+LATE_US = 300 * SECOND_US
+
+
+def parse_job(document: object, *, job_id: str, now_us: int, tenant: str, allow: Allow = ()) -> Definition:
+    """A new job. Raises Invalid with every fault, each at the pointer where the user wrote it.
+
+    `allow` is HORAE_EGRESS_ALLOW, the addresses besides public ones that an http job may name.
+    """
+    return _read(_Reading(_object(document), _blank(job_id), {}, job_id, now_us, now_us, allow, tenant))
+
+
+def change_job(
+    current: Definition, document: object, *, job_id: str, now_us: int, created_us: int, allow: Allow = ()
+) -> Definition:
+    """The job with the given fields changed: retry, misfire and dst key by key, null back to the default."""
+    reading = _Reading(_object(document), current, _answer(current), job_id, now_us, created_us, allow)
+    return _read(reading)
+
+
+def render_definition(definition: Definition) -> dict[str, Any]:
+    """The definition in the shape of an answer; `parse_job` reads it back."""
+    retry, misfire = definition.retry, definition.misfire
+    return {
+        "name": definition.name,
+        "schedule": _render_schedule(definition),
+        "timezone": definition.timezone,
+        "type": definition.type,
+        "target": dict(definition.target),
+        "payload": definition.payload,
+        "priority": definition.priority,
+        "queue": definition.queue,
+        "timeout": format_duration(definition.timeout_us),
+        "retry": {
+            "max_retries": retry.max_retries,
+            "backoff": retry.backoff,
+            "delay": format_duration(retry.delay_us),
+            "factor": int(retry.factor) if retry.factor.is_integer() else retry.factor,
+            "max_delay": format_duration(retry.max_delay_us),
+            "jitter": retry.jitter,
+        },
+        "misfire": {"policy": misfire.policy, "window": format_duration(misfire.window_us), "max": misfire.max},
+        "overlap": definition.overlap,
+        "max_concurrency": definition.max_concurrency,
+        "concurrency_key": definition.concurrency_key,
+        "jitter": format_duration(definition.jitter_us),
+        "dst": {"gap": definition.dst.gap, "fold": definition.dst.fold},
+        "calendar": definition.calendar,
+        "start_at": None if definition.start_us is None else format_instant(definition.start_us),
+        "end_at": None if definition.end_us is None else format_instant(definition.end_us),
+        "max_runs": definition.max_runs,
+        "delivery": definition.delivery,
+        "after": _render_after(definition),
+        "notify": [dict(rule) for rule in definition.notify],
+        "labels": dict(definition.labels),
+        "description": definition.description,
+    }
+
+
+def schedule_of(definition: Definition, job_id: str, created_us: int) -> Schedule:
+    """The compiled schedule. Jobs whose lines depend on neither the job nor its birth share one object."""
+    key = _key_of(definition)
+    is_anchored, is_seeded = _dependence(definition.schedule)
+    if is_anchored or is_seeded:
+        anchor_us = _anchor_us(definition, created_us) if is_anchored else 0
+        return _compile_own(key, anchor_us, job_id if is_seeded else "")
+    return _compile_shared(key, 0, "")
+
+
+def schedule_type(definition: Definition, schedule: Schedule) -> str:
+    if definition.schedule:
+        return kind(schedule)
+    return "AFTER" if definition.after else "MANUAL"
+
+
+def cron_expression(definition: Definition) -> str | None:
+    """The first cron line of the schedule."""
+    return next((text for text in definition.schedule if kind_of(text) == "CRON"), None)
+
+
+def first_due(definition: Definition, schedule: Schedule, now_us: int) -> int | None:
+    """The first due time of a new job: one-time jobs that `parse_job` took although just late are due at once."""
+    is_once = all(kind_of(text) == "FUTURE" for text in definition.schedule)
+    return next_after(schedule, now_us - (LATE_US if is_once else 0) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One document on its way to a definition, and all that bears on it. Only a new job has a tenant to meet."""
+
+    document: dict[str, Any]
+    base: Definition
+    answer: Mapping[str, Any]
+    job_id: str
+    now_us: int
+    created_us: int
+    allow: Allow
+    tenant: str | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self.tenant is not None
+
+
+def _read(reading: _Reading) -> Definition:
+    found = Collector()
+    given = gather(reading.document, reading.answer, found)
+    draft = _with_values(reading, given, found)
+    draft = _with_times(draft, given, found)
+    draft = _with_target(draft, reading, given, found)
+    draft = _with_schedule(draft, reading, given, found)
+    found.add(_contradictions(draft, reading, given))
+    found.finish()
+    return draft
+
+
+def _object(document: object) -> dict[str, Any]:
+    if not isinstance(document, dict):
+        raise refuse("", "a JSON object", document, {"name": "daily-report", "schedule": "0 9 * * *"})
+    if flaws := unsound(document):
+        raise Invalid(flaws)
+    return document
+
+
+def _blank(job_id: str) -> Definition:
+    return Definition(name=f"job-{job_id[:8]}", type="custom")
+
+
+def _answer(current: Definition) -> dict[str, Any]:
+    return render_definition(current) | {
+        "schedule_types": {kind_of(text) for text in current.schedule} or {"AFTER" if current.after else "MANUAL"},
+        "cron_expression": cron_expression(current),
+        "max_retries": current.retry.max_retries,
+    }
+
+
+def _with_values(reading: _Reading, given: Mapping[str, Given], found: Collector) -> Definition:
+    """The fields that stand for themselves."""
+    base, blank = reading.base, _blank(reading.job_id)
+    changes: dict[str, dict[str, Any]] = {"": {}}
+    for name in given.keys() & FIELDS.keys():
+        path, check = FIELDS[name]
+        group, _, attribute = path.rpartition(".")
+        default = getattr(getattr(blank, group) if group else blank, attribute)
+        pointer, value = given[name]
+        taken = default if value is None else found.attempt(default, check, value, pointer)
+        changes.setdefault(group, {})[attribute] = taken
+    plain = changes.pop("")
+    for group, values in changes.items():
+        plain[group] = msgspec.structs.replace(getattr(base, group), **values)
+    return msgspec.structs.replace(base, **plain)
+
+
+def _with_times(draft: Definition, given: Mapping[str, Given], found: Collector) -> Definition:
+    times = {}
+    for name, attribute in (("start_at", "start_us"), ("end_at", "end_us")):
+        if name in given:
+            pointer, value = given[name]
+            times[attribute] = None if value is None else found.attempt(None, _instant, value, pointer, draft.timezone)
+    return msgspec.structs.replace(draft, **times)
+
+
+def _instant(value: Any, pointer: str, zone: str) -> int | None:
+    if not isinstance(value, str):
+        raise refuse(pointer, "a time", value, "2030-01-01T09:00:00Z")
+    us = parse_instant(value, pointer, zone)
+    if not 0 <= us < HORIZON_S * SECOND_US:
+        raise refuse(pointer, "a time from 1970 to 2200", value, "2030-01-01T09:00:00Z")
+    return us
+
+
+def _with_target(draft: Definition, reading: _Reading, given: Mapping[str, Given], found: Collector) -> Definition:
+    base = reading.base
+    if "type" in given and any(fault.pointer == given["type"].pointer for fault in found.faults):
+        return draft
+    try:
+        told = gather_target(reading.document, reading.answer)
+        type_ = _type_of(draft, reading, given, told)
+    except Invalid as error:
+        found.add(error.faults)
+        return draft
+    target = _target_of(type_, draft, reading, given, told)
+    if not reading.is_new and type_ == base.type and target.value == base.target:
+        return msgspec.structs.replace(draft, type=base.type)
+    faults = check_target(type_, target.value, "/target", reading.allow)
+    found.add(at_origin(fault, target.origins) for fault in faults)
+    found.attempt(None, check_size, target.value, "/target")
+    return draft if faults else msgspec.structs.replace(draft, type=type_, target=normalize_target(type_, target.value))
+
+
+def _type_of(draft: Definition, reading: _Reading, given: Mapping[str, Given], told: Target | None) -> str:
+    if "type" in given and given["type"].value is not None:
+        return draft.type
+    if told is not None and told.is_url:
+        return "http"
+    if "type" not in given and not reading.is_new:
+        return reading.base.type
+    keys = (reading.base.target if told is None else told.value) or {}
+    type_ = next((type_ for key, type_ in TELLTALES.items() if key in keys), None)
+    if keys and type_ is None:
+        hint = 'Write "type": "http", "shell", "python", "custom" or "noop".'
+        raise Invalid([Fault("/type", f"A target with {', '.join(keys)[:80]} needs a type.", hint)])
+    return type_ or "custom"
+
+
+def _target_of(
+    type_: str, draft: Definition, reading: _Reading, given: Mapping[str, Given], told: Target | None
+) -> Target:
+    base = reading.base
+    if told is not None and told.value is not None:
+        keeps_rest = told.is_partial and type_ == base.type
+        return told._replace(value=base.target | told.value) if keeps_rest else told
+    inside = inside_payload(type_, draft.payload)
+    is_kept = told is None and not reading.is_new and type_ == base.type
+    if is_kept and not (inside and "payload" in given and _is_led_by_payload(base)):
+        return Target(base.target, {})
+    pointer = given["payload"].pointer if "payload" in given else "/payload"
+    # There is no pointer into a text.
+    is_text = isinstance(reading.document.get(pointer[1:]), str)
+    origins = {key: pointer if is_text else f"{pointer}/{source}" for key, source in inside.items()}
+    return Target({key: draft.payload[source] for key, source in inside.items()}, origins)
+
+
+def _is_led_by_payload(base: Definition) -> bool:
+    return any(
+        base.payload[source] == base.target.get(key) for key, source in inside_payload(base.type, base.payload).items()
+    )
+
+
+def _with_schedule(draft: Definition, reading: _Reading, given: Mapping[str, Given], found: Collector) -> Definition:
+    base = reading.base
+    told = given.get("schedule", Given("/schedule", list(base.schedule)))
+    if "schedule" in given:
+        draft = msgspec.structs.replace(draft, schedule=_texts(told.value, reading))
+    if not reading.is_new and _key_of(draft) == _key_of(base):
+        return draft
+    try:
+        schedule = schedule_of(draft, reading.job_id, reading.created_us)
+    except Invalid:
+        # Once more, for faults that point to where the user wrote them.
+        found.attempt(None, _compile_at, draft, told)
+        return draft
+    if reading.is_new:
+        found.add(_past(schedule, told, reading.now_us))
+    return draft
+
+
+def _texts(value: Any, reading: _Reading) -> tuple[str, ...]:
+    texts = texts_of(value)
+    if reading.is_new or "@now" in reading.base.schedule:
+        return texts
+    # A change to `@now` means the time of the change; creation, which `@now` stands for, is past.
+    return tuple(format_instant(reading.now_us) if kind_of(text) == "IMMEDIATE" else text for text in texts)
+
+
+def _compile_at(draft: Definition, told: Given) -> None:
+    parse_schedule(
+        told.value or "@manual",
+        zone=draft.timezone,
+        anchor_us=0,
+        dst=Dst(draft.dst.gap, draft.dst.fold),
+        start_us=draft.start_us,
+        end_us=draft.end_us,
+        pointer=told.pointer,
+    )
+
+
+def _past(schedule: Schedule, told: Given, now_us: int) -> Iterator[Fault]:
+    is_once = all(isinstance(line, At) for line in schedule.lines)
+    latest = {line.text: line.at_us for line in schedule.lines if isinstance(line, At)}
+    for text, at_us in latest.items():
+        if at_us < now_us - (LATE_US if is_once else 0):
+            pointer = f"{told.pointer}/{told.value.index(text)}" if isinstance(told.value, list) else told.pointer
+            detail = f'"{text}" was {_roughly(now_us - at_us)} ago. A one-time job needs a future time.'
+            yield Fault(pointer, detail, 'To start it now write "schedule": "@now".')
+
+
+def _roughly(us: int) -> str:
+    """`9 h 20 m`: the two largest units."""
+    parts = re.findall(r"(\d+)([a-z]+)", format_duration(us))
+    return " ".join(f"{count} {unit}" for count, unit in parts[:2])
+
+
+def _contradictions(draft: Definition, reading: _Reading, given: Mapping[str, Given]) -> Iterator[Fault]:
+    tenant = reading.document.get("tenant")
+    if reading.is_new and tenant is not None and tenant != reading.tenant:
+        hint = "Leave it out; an admin names another tenant with the X-Horae-Tenant header."
+        yield Fault("/tenant", f'A job belongs to the tenant of the key, "{reading.tenant}".', hint)
+    if "after" in given and any(after.job_id in (draft.name, reading.job_id) for after in draft.after):
+        yield Fault(given["after"].pointer, "A job cannot run after itself.", 'Name another job in "after".')
+    if "notify" in given:
+        for at, rule in enumerate(draft.notify):
+            if "url" in rule:
+                yield from check_url(rule["url"], f"{given['notify'].pointer}/{at}/url", reading.allow)
+
+
+def _render_after(definition: Definition) -> dict[str, str] | list[dict[str, str]] | None:
+    rules = [{"job": after.job_id, "on": after.on} for after in definition.after]
+    return rules if len(rules) > 1 else rules[0] if rules else None
+
+
+def _render_schedule(definition: Definition) -> str | list[str] | None:
+    texts = definition.schedule
+    if not texts:
+        return None if definition.after else "@manual"
+    return texts[0] if len(texts) == 1 else list(texts)
+
+
+_HASHED = re.compile(r"(?<![A-Za-z])[Hh](?![A-Za-z])")
+
+
+@lru_cache(maxsize=4096)
+def _dependence(texts: tuple[str, ...]) -> tuple[bool, bool]:
+    """Whether a schedule depends on when its job was born, and on which job it is."""
+    kinds = [(text, kind_of(text)) for text in texts]
+    is_anchored = any(kind in ("INTERVAL", "IMMEDIATE") for _, kind in kinds)
+    return is_anchored, any(kind == "CRON" and _HASHED.search(text) is not None for text, kind in kinds)
+
+
+def _anchor_us(definition: Definition, created_us: int) -> int:
+    """Where `@every` counts from and `@now` falls: `start_at` or creation, but a job cannot start before it exists."""
+    if definition.start_us is None:
+        return created_us
+    has_now = any(kind_of(text) == "IMMEDIATE" for text in definition.schedule)
+    return max(definition.start_us, created_us) if has_now else definition.start_us
+
+
+class _Key(NamedTuple):
+    texts: tuple[str, ...]
+    zone: str
+    gap: str
+    fold: str
+    start_us: int | None
+    end_us: int | None
+    calendar: bytes | None
+
+
+def _key_of(definition: Definition) -> _Key:
+    calendar = definition.calendar
+    return _Key(
+        definition.schedule,
+        definition.timezone,
+        definition.dst.gap,
+        definition.dst.fold,
+        definition.start_us,
+        definition.end_us,
+        None if calendar is None else msgspec.json.encode(calendar, order="sorted"),
+    )
+
+
+def _compile(key: _Key, anchor_us: int, seed: str) -> Schedule:
+    return parse_schedule(
+        list(key.texts) or "@manual",
+        zone=key.zone,
+        anchor_us=anchor_us,
+        seed=seed,
+        dst=Dst(key.gap, key.fold),
+        start_us=key.start_us,
+        end_us=key.end_us,
+        calendar=None if key.calendar is None else parse_calendar(msgspec.json.decode(key.calendar)),
+    )
+
+
+# Two caches, so that millions of intervals, each with its own birth, do not push out the lines that crowds share.
+_compile_shared = lru_cache(maxsize=8192)(_compile)
+_compile_own = lru_cache(maxsize=8192)(_compile)

@@ -1,0 +1,65 @@
+"""What can go wrong, in words a caller can act on. The API maps each to a status code in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an input: where, what was seen and wanted, and a fix to paste."""
+
+    pointer: str
+    detail: str
+    hint: str = ""
+
+
+class HoraeError(Exception):
+    """Something a caller can answer for; everything else is our bug."""
+
+    code = "error"
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+class Invalid(HoraeError):
+    """The input breaks a rule; every fault found is listed."""
+
+    code = "invalid"
+
+    def __init__(self, faults: list[Fault], code: str = "invalid") -> None:
+        super().__init__("; ".join(fault.detail for fault in faults))
+        self.faults = faults
+        self.code = code
+
+
+class NotFound(HoraeError):
+    code = "not_found"
+
+
+class Conflict(HoraeError):
+    """The request is fine, the state it meets is not: a taken name, a finished run."""
+
+    code = "conflict"
+
+    def __init__(self, detail: str, code: str = "conflict") -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class Stale(HoraeError):
+    """Somebody else changed it first (`If-Match`)."""
+
+    code = "stale"
+
+
+class Denied(HoraeError):
+    code = "denied"
+
+
+class Unavailable(HoraeError):
+    """The store did not answer: whether it did what was asked is unknown."""
+
+    code = "unavailable"

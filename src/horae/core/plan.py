@@ -1,0 +1,116 @@
+"""From a job's cursor and the time to decisions: which due times become runs, which are skipped and why, what is next.
+
+The same function serves the normal case, staging a few seconds ahead, and the late one after an outage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from horae.core.job import Definition
+from horae.core.run import fraction
+from horae.core.schedule import Schedule, count_between, latest_at_or_before, next_after
+
+# A due time this late is still on time: it covers a failover. Older ones go through the misfire policy.
+GRACE_US = 5_000_000
+SLOTS_AT_ONCE = 1000
+COUNT_AT_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    due_us: int
+    run_at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Due times from `from_us` to `until_us`, both included, that will not run. `count` stops at COUNT_AT_MOST."""
+
+    from_us: int
+    until_us: int
+    count: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    slots: list[Slot]
+    skips: list[Skip]
+    next_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a job's schedule stands: `due_us` is its first undecided due time."""
+
+    job_id: str
+    definition: Definition
+    schedule: Schedule
+    due_us: int
+    fired: int
+
+
+def plan(cursor: Cursor, now_us: int, horizon_us: int) -> Plan:
+    """Decides every due time up to `horizon_us`."""
+    room = _room(cursor)
+    if room <= 0:
+        return Plan([], [], None)
+    late_us = now_us - GRACE_US
+    missed, skips, next_us = ([], [], cursor.due_us) if cursor.due_us > late_us else _missed(cursor, now_us, late_us)
+    due = missed[:room]
+    while next_us is not None and next_us <= horizon_us and len(due) < min(room, SLOTS_AT_ONCE):
+        due.append(next_us)
+        next_us = next_after(cursor.schedule, next_us)
+    slots = [Slot(at, at + jitter_us(cursor.definition, cursor.job_id, at)) for at in due]
+    return Plan(slots, skips, None if len(slots) >= room else next_us)
+
+
+def jitter_us(definition: Definition, job_id: str, due_us: int) -> int:
+    if not definition.jitter_us:
+        return 0
+    return int(definition.jitter_us * fraction(job_id, str(due_us)))
+
+
+def _room(cursor: Cursor) -> int:
+    most = cursor.definition.max_runs
+    return SLOTS_AT_ONCE if most is None else min(most - cursor.fired, SLOTS_AT_ONCE)
+
+
+def _missed(cursor: Cursor, now_us: int, late_us: int) -> tuple[list[int], list[Skip], int | None]:
+    """What the misfire policy makes of the due times up to `late_us`; the cursor's own is one of them."""
+    schedule, misfire = cursor.schedule, cursor.definition.misfire
+    latest = latest_at_or_before(schedule, late_us, cursor.due_us) or cursor.due_us
+    next_us = next_after(schedule, latest)
+    match misfire.policy:
+        case "skip":
+            return [], _skip(schedule, cursor.due_us, latest, "scheduler_down"), next_us
+        case "run_once":
+            return [latest], _skip(schedule, cursor.due_us, latest - 1, "scheduler_down"), next_us
+        case _:
+            return *_catch_up(cursor, now_us - misfire.window_us, latest), next_us
+
+
+def _catch_up(cursor: Cursor, window_us: int, latest: int) -> tuple[list[int], list[Skip]]:
+    schedule = cursor.schedule
+    first = cursor.due_us if cursor.due_us >= window_us else next_after(schedule, window_us - 1)
+    if first is None or first > latest:
+        return [], _skip(schedule, cursor.due_us, latest, "catch_up_expired")
+    caught = [first]
+    while len(caught) < cursor.definition.misfire.max:
+        following = next_after(schedule, caught[-1])
+        if following is None or following > latest:
+            break
+        caught.append(following)
+    before = _skip(schedule, cursor.due_us, first - 1, "catch_up_expired")
+    after = _skip(schedule, caught[-1] + 1, latest, "catch_up_expired")
+    return caught, before + after
+
+
+def _skip(schedule: Schedule, from_us: int, until_us: int, reason: str) -> list[Skip]:
+    """One record for a whole stretch, however long the outage was; none for an empty one."""
+    first = next_after(schedule, from_us - 1)
+    if first is None or first > until_us:
+        return []
+    last = latest_at_or_before(schedule, until_us, first) or first
+    return [Skip(first, last, count_between(schedule, first, last, COUNT_AT_MOST), reason)]

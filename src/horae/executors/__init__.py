@@ -1,0 +1,1 @@
+"""How each kind of job is run: a request in, an outcome out."""

@@ -1,0 +1,82 @@
+"""Reads the answer of an http job: never more than a cap, whatever the server sends."""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+
+from horae.core.checks import unsound
+from horae.executors.wire import clean
+
+# Others are read as UTF-8: a server must not choose a codec that is slow to decode.
+_CODECS = frozenset({"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252", "utf-16"})
+_CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.IGNORECASE)
+
+
+class Answer(NamedTuple):
+    """`body` is what was read, of `size_bytes` that came; a result keeps `excerpt_bytes` of it at most."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    size_bytes: int
+    excerpt_bytes: int
+
+    @property
+    def text(self) -> str:
+        match = _CHARSET.search(self.headers.get("Content-Type", ""))
+        return self.body.decode(_codec(match[1]) if match else "utf-8", errors="replace")
+
+    def result(self) -> dict[str, Any]:
+        """What is kept of it: the body as JSON when it is whole and sound, as text otherwise."""
+        is_truncated = self.size_bytes > self.excerpt_bytes
+        content = self._excerpt() if is_truncated else self._content()
+        return {"status": self.status, "body": content, "truncated": is_truncated}
+
+    def _content(self) -> Any:
+        if not self.body:
+            return None
+        if "json" in self.headers.get("Content-Type", "").lower():
+            try:
+                content = msgspec.json.decode(self.body)
+            except (ValueError, RecursionError):
+                content = math.nan
+            if not unsound(content):
+                return content
+        return self._excerpt()
+
+    def _excerpt(self) -> str:
+        text = self.text
+        return clean(text, len(text)).encode()[: self.excerpt_bytes].decode(errors="ignore")
+
+
+async def read_answer(response: aiohttp.ClientResponse, excerpt_bytes: int, most_bytes: int) -> Answer:
+    """Read up to `most_bytes` after decompression, then drop the connection."""
+    content = response.content
+    body = await content.readany()
+    if not content.at_eof():
+        body = await _read_on(response, bytearray(body), most_bytes)
+    return Answer(response.status, response.headers, body[:most_bytes], len(body), excerpt_bytes)
+
+
+async def _read_on(response: aiohttp.ClientResponse, body: bytearray, most_bytes: int) -> bytes:
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > most_bytes:
+            response.close()
+            break
+    return bytes(body)
+
+
+def _codec(charset: str) -> str:
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return name if name in _CODECS else "utf-8"

@@ -1,0 +1,260 @@
+"""Every seam on one page: what the movers ask of the store, and what a worker asks of an executor.
+
+One verb of a store is one transaction and takes a batch; it raises Unavailable when its outcome is unknown, and can
+then be repeated safely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from horae.core.plan import Plan
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One attempt of one run, as an executor sees it. `target` and `payload` are already validated."""
+
+    run_id: str
+    job_id: str
+    job_name: str
+    tenant: str
+    attempt: int
+    fence: int
+    scheduled_for_us: int
+    timeout_seconds: float
+    target: Mapping[str, Any]
+    payload: Any
+    upstream: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended. `reason` is a code of the closed list when it did not succeed."""
+
+    succeeded: bool
+    reason: str | None = None
+    error: str | None = None
+    result: Any = None
+    is_retryable: bool = True
+    retry_after_seconds: float | None = None
+
+
+Log = Callable[[str], Awaitable[None]]
+
+
+class Mover(Protocol):
+    """Moves what is ready and says in how many seconds it wants to be asked again; 0 is at once."""
+
+    async def tick(self) -> float: ...
+
+
+class Executor(Protocol):
+    """Runs one attempt. A failing job is an Outcome; an exception is our bug.
+
+    Cancelling the task that awaits `run` stops the work: nothing of it is left when the task has ended.
+    """
+
+    async def run(self, request: Request, log: Log) -> Outcome: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Held shards with their epochs; the store's time, the highest ever seen, and when another's lease runs out."""
+
+    held: dict[int, int]
+    now_us: int
+    high_us: int
+    others_us: int
+
+
+class LeaseStore(Protocol):
+    def keep_leases(self, owner: str, ttl_us: int) -> Awaitable[Leases]: ...
+
+    def release_leases(self, owner: str) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimer:
+    job_id: str
+    shard: int
+    due_us: int
+    version: int
+    fired: int
+    created_us: int
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Due timers, the store's time, and when the next one beyond the look-ahead is due (None when unknown)."""
+
+    timers: list[DueTimer]
+    now_us: int
+    next_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    timer: DueTimer
+    epoch: int
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    moved: int
+    opened: int
+    skipped: int
+
+
+class PlanStore(Protocol):
+    def due_timers(self, shards: list[int], ahead_us: int, most: int) -> Awaitable[Scan]: ...
+
+    def plan(self, owner: str, decisions: list[Decision]) -> Awaitable[Planned]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A waiting line and when its first run may be taken."""
+
+    bucket: str
+    head_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    waiting: list[Waiting]
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A run that is ours until its token is no longer current. `spec` is filled from a cache when None."""
+
+    run_id: str
+    job_id: str
+    tenant: str
+    version: int
+    cause: str
+    due_us: int
+    run_at_us: int
+    attempt: int
+    max_attempts: int
+    token: int
+    payload: str | None
+    parent_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a tenant (queue '') or one of its queues may do."""
+
+    tenant: str
+    queue: str
+    max_running: int | None
+    is_paused: bool
+
+
+class ClaimStore(Protocol):
+    def waiting_lines(self, prefixes: list[str]) -> Awaitable[Lines]: ...
+
+    def claim(self, worker: str, shares: list[tuple[str, int]]) -> Awaitable[list[Claimed]]: ...
+
+    def claim_gated(self, worker: str, buckets: list[str], room: int) -> Awaitable[list[Claimed]]: ...
+
+    def specs(self, versions: list[tuple[str, int]]) -> Awaitable[dict[tuple[str, int], str]]: ...
+
+    def results_of(self, run_ids: list[str]) -> Awaitable[dict[str, JsonObject]]: ...
+
+    def limits(self) -> Awaitable[list[Limit]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a run, fenced by the token of its last attempt."""
+
+    run_id: str
+    token: int
+    status: str
+    reason: str | None
+    error: str | None
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Back to the queue. An attempt that does not count gives its number back; `grace` adds one to the budget."""
+
+    run_id: str
+    token: int
+    delay_us: int
+    reason: str | None
+    error: str | None
+    counts: bool = True
+    grace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    run_id: str
+    attempt: int
+    seq: int
+    text: str
+
+
+class ResultStore(Protocol):
+    def settle(self, worker: str, endings: list[Ending]) -> Awaitable[int]: ...
+
+    def requeue(self, worker: str, again: list[Again]) -> Awaitable[int]: ...
+
+    def add_logs(self, chunks: list[LogChunk]) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    id: str
+    node: str
+    state: str
+    slots: int
+    running: int
+    queues: list[str]
+    needs: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a heartbeat brings back: whether the fleet still counts on this worker, and whether it should drain."""
+
+    is_known: bool
+    should_drain: bool
+
+
+class FleetStore(Protocol):
+    def beat(self, worker: WorkerState, ttl_us: int) -> Awaitable[Beat]: ...
+
+    def cancelled(self, worker: str) -> Awaitable[dict[str, str]]: ...
+
+    def leave(self, worker: str) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Chores:
+    has_lost: bool
+    has_gated: bool
+
+
+class JanitorStore(Protocol):
+    def chores(self) -> Awaitable[Chores]: ...
+
+    def reap(self, most: int) -> Awaitable[int]: ...
+
+    def gate(self) -> Awaitable[int]: ...
+
+    def sweep(self, retention_us: int) -> Awaitable[int]: ...

@@ -1,0 +1,68 @@
+"""Due timers into runs, a batch at a time, for the shards held here and a little ahead of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from horae.core.document import schedule_of
+from horae.core.job import Definition
+from horae.core.plan import Cursor, plan
+from horae.core.timeguard import TimeGuard
+from horae.ports import Decision, DueTimer, PlanStore
+from horae.scheduler.shards import Shards
+from horae.telemetry import oops
+
+AT_ONCE = 1000
+POLL_SECONDS = 1.0
+HELD_SECONDS = 0.5
+
+_decode = msgspec.json.Decoder(Definition).decode
+
+
+class Planner:
+    def __init__(
+        self,
+        store: PlanStore,
+        shards: Shards,
+        guard: TimeGuard,
+        lookahead_seconds: float,
+        wake_workers: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._shards = shards
+        self._guard = guard
+        self._ahead_us = round(lookahead_seconds * 1e6)
+        self._wake_workers = wake_workers
+
+    async def tick(self) -> float:
+        held = self._shards.held
+        if not held or self._guard.held:
+            return HELD_SECONDS
+        scan = await self._store.due_timers(sorted(held), self._ahead_us, AT_ONCE)
+        decisions = self._decide(scan.timers, held, scan.now_us)
+        if decisions:
+            planned = await self._store.plan(self._shards.owner, decisions)
+            if planned.opened:
+                self._wake_workers()
+            if planned.moved < len(decisions):
+                return 0.05  # an edit or a new owner came between; look again
+        if len(scan.timers) == AT_ONCE:
+            return 0.0
+        if scan.next_us is None:
+            return POLL_SECONDS
+        return min(POLL_SECONDS, max(0.0, (scan.next_us - self._ahead_us - scan.now_us) / 1e6))
+
+    def _decide(self, timers: list[DueTimer], held: dict[int, int], now_us: int) -> list[Decision]:
+        horizon_us = now_us + self._ahead_us
+        decisions = []
+        for timer in timers:
+            try:
+                definition = _decode(timer.spec)
+                schedule = schedule_of(definition, timer.job_id, timer.created_us)
+                cursor = Cursor(timer.job_id, definition, schedule, timer.due_us, timer.fired)
+                decisions.append(Decision(timer, held[timer.shard], plan(cursor, now_us, horizon_us)))
+            except Exception as error:  # noqa: BLE001 one broken job must not stop the others of its shard
+                oops("plan.broken", error, job=timer.job_id, version=timer.version)
+        return decisions

@@ -1,0 +1,1 @@
+"""The truth, in SQL; no other room speaks it."""

@@ -1,0 +1,312 @@
+"""Waiting runs into running ones. Free lines are taken by position alone; gated ones are checked under one lock."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from horae.core.gate import Candidate, Facts, Running, Verdicts, admit
+from horae.core.job import Definition
+from horae.ports import Claimed, Limit, Lines, Waiting
+from horae.store.database import Row, Rows, Statement, Steps, reading, statement, transaction
+from horae.store.results import end_waiting
+
+# The waiting lines that start with a prefix, each with the time of its first run: a loose scan that touches two index
+# entries a line, however many runs wait in it.
+WAITING = Statement("""
+WITH RECURSIVE line(prefix, bucket) AS (
+    SELECT wanted.prefix,
+           (SELECT min(r.bucket) FROM runs r
+            WHERE r.state = 'queued' AND r.bucket >= wanted.prefix AND r.bucket < wanted.prefix || '~')
+    FROM {rows:wanted(prefix text)}
+    UNION ALL
+    SELECT line.prefix,
+           (SELECT min(r.bucket) FROM runs r
+            WHERE r.state = 'queued' AND r.bucket > line.bucket AND r.bucket < line.prefix || '~')
+    FROM line
+    WHERE line.bucket IS NOT NULL
+)
+SELECT line.bucket, horae_now() AS now_us,
+       (SELECT min(r.available_us) FROM runs r WHERE r.state = 'queued' AND r.bucket = line.bucket) AS head_us
+FROM line
+""")
+
+_CLAIM = """
+UPDATE runs
+SET state = 'running', attempt = runs.attempt + 1, token = horae_fence(), worker = :worker,
+    started_us = horae_now(), reason = NULL
+"""
+_CLAIMED = """
+RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_us, runs.run_at_us, runs.attempt,
+          runs.max_attempts, runs.token, runs.payload, runs.parent_id
+"""
+
+# PostgreSQL: so many rows of each line, in one statement. Materialized, because an IN with a LIMIT can be planned to
+# run its subselect again for each row and then takes more than it was asked for.
+CLAIM = Statement(f"""
+WITH taken AS MATERIALIZED (
+    SELECT first.id
+    FROM {{rows:share(bucket text, n integer)}}
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM runs
+        WHERE state = 'queued' AND bucket = share.bucket AND available_us <= (SELECT horae_now())
+        ORDER BY available_us
+        LIMIT share.n
+        FOR UPDATE SKIP LOCKED
+    ) AS first
+)
+{_CLAIM}
+FROM taken
+WHERE runs.id = taken.id
+{_CLAIMED}
+""")
+
+# SQLite: no LATERAL, but a statement a line costs no round trip there.
+CLAIM_LINE = Statement(f"""
+{_CLAIM}
+WHERE id IN (
+    SELECT id
+    FROM runs
+    WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
+    ORDER BY available_us
+    LIMIT :n
+)
+{_CLAIMED}
+""")
+
+# One gate at a time: two of them could each see the last free place.
+GATE_LOCK = Statement("SELECT pg_advisory_xact_lock(7449)", sqlite="SELECT 1")
+
+CANDIDATES = Statement("""
+SELECT r.id, r.job_id, r.version, r.tenant, r.queue, r.group_key, r.priority
+FROM runs r
+WHERE r.state = 'queued' AND r.bucket IN (SELECT bucket FROM {rows:line(bucket text)})
+  AND r.available_us <= (SELECT horae_now())
+ORDER BY r.bucket, r.available_us
+LIMIT :most
+""")
+
+# The waiting lines whose runs the gate must decide even when no worker has room: overlap is judged when due.
+GATED_LINES = Statement("""
+WITH RECURSIVE line(bucket) AS (
+    SELECT (SELECT min(bucket) FROM runs WHERE state = 'queued' AND bucket >= '+' AND bucket < ',')
+    UNION ALL
+    SELECT (SELECT min(r.bucket) FROM runs r WHERE r.state = 'queued' AND r.bucket > line.bucket AND r.bucket < ',')
+    FROM line
+    WHERE line.bucket IS NOT NULL
+)
+SELECT bucket FROM line WHERE bucket IS NOT NULL
+""")
+
+OLDEST = Statement("""
+SELECT job.id AS job_id,
+       (SELECT min(r.id) FROM runs r WHERE r.job_id = job.id AND r.state = 'queued') AS run_id
+FROM {rows:job(id text)}
+""")
+
+RUNNING = Statement("""
+SELECT r.id, r.job_id, r.tenant, r.queue, r.group_key, r.cancel
+FROM runs r
+WHERE r.state = 'running'
+  AND (r.job_id IN (SELECT id FROM {rows:job(id text)}) OR r.group_key IN (SELECT id FROM {rows:grp(id text)})
+       OR r.tenant IN (SELECT id FROM {rows:capped(id text)}))
+""")
+
+SPECS = Statement("""
+SELECT v.job_id, v.version, v.spec
+FROM job_versions v
+JOIN {rows:wanted(job_id text, version integer)} ON v.job_id = wanted.job_id AND v.version = wanted.version
+""")
+
+LIMITS = Statement("SELECT tenant, queue, max_running, is_paused FROM limits")
+
+START = Statement(f"""
+{_CLAIM}
+WHERE id IN (SELECT id FROM {{rows:chosen(id text)}}) AND state = 'queued'
+{_CLAIMED}
+""")
+
+# Waiting runs of a job that are older than the one that replaces them.
+OLDER = Statement("""
+SELECT r.id
+FROM runs r
+JOIN {rows:newer(job_id text, run_id text)} ON r.job_id = newer.job_id AND r.id < newer.run_id
+WHERE r.state = 'queued'
+""")
+
+STOP = Statement("""
+UPDATE runs SET cancel = 'superseded'
+WHERE id IN (SELECT id FROM {rows:chosen(id text)}) AND state = 'running' AND cancel IS NULL
+""")
+
+# A blocked run is put aside for a while, so that it does not stand in the way of others; the end of a sibling brings it
+# back at once (results.py), the time only in the rare case that nothing does.
+PUT_ASIDE = Statement("""
+UPDATE runs
+SET available_us = horae_now() + :delay_us, reason = waits.reason
+FROM {rows:waits(id text, reason text)}
+WHERE runs.id = waits.id AND runs.state = 'queued'
+""")
+
+RESULTS = Statement("""
+SELECT h.id, h.job_id, h.status, h.result, h.error
+FROM history h
+WHERE h.id IN (SELECT id FROM {rows:wanted(id text)})
+""")
+
+GATE_AT_ONCE = 200
+ASIDE_US = 2_000_000
+
+
+@reading
+def waiting_lines(prefixes: list[str]) -> Steps[Lines]:
+    rows = yield WAITING(wanted=[(prefix,) for prefix in prefixes])
+    waiting = [Waiting(row["bucket"], row["head_us"]) for row in rows if row["head_us"] is not None]
+    return Lines(waiting, rows[0]["now_us"])
+
+
+@statement
+def claim_postgres(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
+    rows = yield CLAIM(worker=worker, share=shares)
+    return [_claimed(row) for row in rows]
+
+
+@transaction
+def claim_sqlite(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
+    claimed: list[Claimed] = []
+    for bucket, n in shares:
+        rows = yield CLAIM_LINE(worker=worker, bucket=bucket, n=n)
+        claimed += [_claimed(row) for row in rows]
+    return claimed
+
+
+@transaction
+def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[list[Claimed]]:
+    yield GATE_LOCK()
+    verdicts = yield from _judge(buckets, room)
+    rows = yield START(worker=worker, chosen=_ids(verdicts.start))
+    return [_claimed(row) for row in rows]
+
+
+@transaction
+def gate() -> Steps[int]:
+    """Decides overlaps that are due, without starting anything."""
+    buckets = [row["bucket"] for row in (yield GATED_LINES())]
+    if not buckets:
+        return 0
+    yield GATE_LOCK()
+    verdicts = yield from _judge(buckets, 0)
+    return len(verdicts.skip) + len(verdicts.stop)
+
+
+def _judge(buckets: list[str], room: int) -> Steps[Verdicts]:
+    rows = yield CANDIDATES(line=[(bucket,) for bucket in buckets], most=GATE_AT_ONCE)
+    if not rows:
+        return Verdicts()
+    facts = yield from _facts(rows, room)
+    verdicts = admit(facts)
+    if verdicts.supersede:
+        older = yield OLDER(newer=list(verdicts.supersede.items()))
+        yield from end_waiting([row["id"] for row in older], "cancelled", "superseded")
+    yield from end_waiting(verdicts.skip, "skipped", "overlap_skipped")
+    if verdicts.stop:
+        yield STOP(chosen=_ids(verdicts.stop))
+    if verdicts.wait:
+        yield PUT_ASIDE(delay_us=ASIDE_US, waits=list(verdicts.wait.items()))
+    return verdicts
+
+
+def _facts(rows: Rows, room: int) -> Steps[Facts]:
+    specs = yield SPECS(wanted=sorted({(row["job_id"], row["version"]) for row in rows}))
+    policies = {(row["job_id"], row["version"]): _decode(row["spec"]) for row in specs}
+    candidates = [_candidate(row, policies[row["job_id"], row["version"]]) for row in rows]
+    jobs = sorted({candidate.job_id for candidate in candidates})
+    limits = yield LIMITS()
+    caps = {(row["tenant"], row["queue"]): row["max_running"] for row in limits if row["max_running"] is not None}
+    oldest = yield OLDEST(job=_ids(jobs))
+    running = yield RUNNING(
+        job=_ids(jobs),
+        grp=_ids(sorted({candidate.group for candidate in candidates if candidate.group})),
+        capped=_ids(sorted({tenant for tenant, _ in caps})),
+    )
+    return Facts(
+        candidates=candidates,
+        running=[_running(row) for row in running],
+        oldest={row["job_id"]: row["run_id"] for row in oldest if row["run_id"]},
+        caps=caps,
+        paused=frozenset((row["tenant"], row["queue"]) for row in limits if row["is_paused"]),
+        room=room,
+    )
+
+
+@reading
+def specs(versions: list[tuple[str, int]]) -> Steps[dict[tuple[str, int], str]]:
+    rows = yield SPECS(wanted=versions)
+    return {(row["job_id"], row["version"]): row["spec"] for row in rows}
+
+
+@reading
+def results_of(run_ids: list[str]) -> Steps[dict[str, dict[str, Any]]]:
+    """What upstream runs left behind, for the runs that they started."""
+    rows = yield RESULTS(wanted=_ids(run_ids))
+    return {
+        row["id"]: {
+            "run_id": row["id"],
+            "job_id": row["job_id"],
+            "status": row["status"].upper(),
+            "result": json.loads(row["result"]) if row["result"] else None,
+            "error": row["error"],
+        }
+        for row in rows
+    }
+
+
+@reading
+def limits() -> Steps[list[Limit]]:
+    rows = yield LIMITS()
+    return [Limit(row["tenant"], row["queue"], row["max_running"], bool(row["is_paused"])) for row in rows]
+
+
+def _ids(ids: list[str]) -> list[tuple[str]]:
+    return [(id_,) for id_ in ids]
+
+
+_decode = msgspec.json.Decoder(Definition).decode
+
+
+def _candidate(row: Row, policy: Definition) -> Candidate:
+    return Candidate(
+        row["id"],
+        row["job_id"],
+        row["tenant"],
+        row["queue"],
+        row["group_key"],
+        policy.overlap,
+        policy.max_concurrency,
+    )
+
+
+def _running(row: Row) -> Running:
+    return Running(
+        row["id"], row["job_id"], row["tenant"], row["queue"], row["group_key"], row["cancel"] is not None
+    )
+
+
+def _claimed(row: Row) -> Claimed:
+    return Claimed(
+        row["id"],
+        row["job_id"],
+        row["tenant"],
+        row["version"],
+        row["cause"],
+        row["due_us"],
+        row["run_at_us"],
+        row["attempt"],
+        row["max_attempts"],
+        row["token"],
+        row["payload"],
+        row["parent_id"],
+    )

@@ -1,0 +1,176 @@
+"""The seam between one SQL text and two databases: how a statement is written, rendered and carried out.
+
+A verb of the store is a generator: it yields queries, is sent their rows and returns its answer. SQLite drives it
+inside one hop to the writer thread, PostgreSQL over the wire, the simulator in memory. One verb is one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+Row = Mapping[str, Any]
+Rows = list[Row]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+Steps = Generator["Query", Rows, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    statement: Statement
+    params: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction(Generic[T]):
+    """A verb with its arguments, ready to be driven, again and again if the database asks for it.
+
+    `is_single` promises exactly one statement, which needs no BEGIN and COMMIT around it. `is_read` lets SQLite
+    answer from its reader thread.
+    """
+
+    steps: Callable[[], Steps[Any]]
+    is_single: bool = False
+    is_read: bool = False
+
+
+class Database(Protocol):
+    """An open database. Raises Unavailable when the outcome is unknown."""
+
+    dialect: str
+
+    async def run(self, transaction: Transaction[T]) -> T: ...
+
+    async def close(self) -> None: ...
+
+
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_ROWS = re.compile(r"\{rows:(\w+)\(([^)]*)\)\}")
+_LOCKS = re.compile(r"FOR UPDATE( OF \w+)?|(?<=AS )MATERIALIZED")
+_SQLITE_TYPES = {"text": "TEXT", "bigint": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "double": "REAL"}
+
+
+class Statement:
+    """One SQL text for both databases.
+
+    `:name` is a parameter. `{rows:batch(id text, n bigint)}` is a table made from the parameter `batch`, a list of
+    tuples in that order. `{skip_locked}` locks what is read and passes over what others hold. `FOR UPDATE` falls away
+    on SQLite, whose single writer needs no row locks.
+    """
+
+    def __init__(self, text: str, *, sqlite: str | None = None) -> None:
+        self.text = text
+        self._sqlite = sqlite
+        self._rendered: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def __call__(self, **params: Any) -> Query:
+        return Query(self, params)
+
+    def for_sqlite(self) -> str:
+        return self._render("sqlite")[0]
+
+    def sqlite_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        self._render("sqlite")
+        names = self._rendered["sqlite"][1]
+        if not names:
+            return params
+        return {key: json.dumps(value) if key in names else value for key, value in params.items()}
+
+    def for_postgres(self) -> tuple[str, tuple[str, ...]]:
+        """The text with numbered parameters, and what each number stands for: `name`, or `name#column`."""
+        return self._render("postgres")
+
+    def postgres_params(self, params: dict[str, Any]) -> list[Any]:
+        values: list[Any] = []
+        columns: dict[str, list[Any]] = {}
+        for name in self.for_postgres()[1]:
+            batch, is_column, index = name.partition("#")
+            if not is_column:
+                values.append(params[name])
+                continue
+            if batch not in columns:
+                columns[batch] = list(zip(*params[batch], strict=True))
+            values.append(columns[batch][int(index)] if params[batch] else [])
+        return values
+
+    def _render(self, dialect: str) -> tuple[str, tuple[str, ...]]:
+        done = self._rendered.get(dialect)
+        if done is None:
+            done = self._render_sqlite() if dialect == "sqlite" else self._render_postgres()
+            self._rendered[dialect] = done
+        return done
+
+    def _render_sqlite(self) -> tuple[str, tuple[str, ...]]:
+        batches: list[str] = []
+
+        def rows(match: re.Match[str]) -> str:
+            batches.append(match[1])
+            columns = (
+                f"CAST(value ->> {index} AS {_SQLITE_TYPES[kind]}) AS {name}"
+                for index, (name, kind) in enumerate(_columns(match[2]))
+            )
+            return f"(SELECT {', '.join(columns)} FROM json_each(:{match[1]})) AS {match[1]}"
+
+        text = _ROWS.sub(rows, self._sqlite or self.text)
+        return _LOCKS.sub("", text.replace("{skip_locked}", "")), tuple(batches)
+
+    def _render_postgres(self) -> tuple[str, tuple[str, ...]]:
+        names: list[str] = []
+
+        def number(name: str) -> str:
+            if name not in names:
+                names.append(name)
+            return f"${names.index(name) + 1}"
+
+        def rows(match: re.Match[str]) -> str:
+            columns = _columns(match[2])
+            arrays = ", ".join(
+                f"{number(f'{match[1]}#{index}')}::{'double precision' if kind == 'double' else kind}[]"
+                for index, (_, kind) in enumerate(columns)
+            )
+            return f"unnest({arrays}) AS {match[1]}({', '.join(name for name, _ in columns)})"
+
+        text = _ROWS.sub(rows, self.text)
+        text = _PARAMETER.sub(lambda match: number(match[1]), text)
+        return text.replace("{skip_locked}", "FOR UPDATE SKIP LOCKED"), tuple(names)
+
+
+def _columns(text: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind in (part.split() for part in text.split(","))]
+
+
+def transaction(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
+    """A verb of several statements, all or none."""
+
+    def prepare(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
+        return Transaction(lambda: verb(*args, **kwargs))
+
+    return prepare
+
+
+def statement(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
+    """A verb of exactly one statement."""
+
+    def prepare(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
+        return Transaction(lambda: verb(*args, **kwargs), is_single=True)
+
+    return prepare
+
+
+def reading(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
+    """A verb that only reads; its statements may see different moments."""
+
+    def prepare(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
+        return Transaction(lambda: verb(*args, **kwargs), is_single=True, is_read=True)
+
+    return prepare
+
+
+def one(rows: Sequence[Row]) -> Row | None:
+    return rows[0] if rows else None

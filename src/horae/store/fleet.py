@@ -1,0 +1,63 @@
+"""The workers: one heartbeat row each, whatever they run. A row that expired is a worker whose runs go back."""
+
+from __future__ import annotations
+
+import json
+
+from horae.ports import Beat, WorkerState
+from horae.store.database import Statement, Steps, statement, transaction
+
+# Keeps the row alive and brings back what others want of this worker. A worker that was already given up must not
+# come back under the same id: its runs have new owners.
+BEAT = Statement("""
+UPDATE workers
+SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
+    state = CASE WHEN state = 'drain' THEN state ELSE :state END
+WHERE id = :id AND expires_us > horae_now()
+RETURNING state
+""")
+
+JOIN = Statement("""
+INSERT INTO workers (id, node, state, slots, running, queues, needs, started_us, seen_us, expires_us)
+VALUES (:id, :node, :state, :slots, :running, :queues, :needs, horae_now(), horae_now(), horae_now() + :ttl_us)
+ON CONFLICT (id) DO NOTHING
+RETURNING id
+""")
+
+CANCELLED = Statement("""
+SELECT id, cancel
+FROM runs
+WHERE worker = :worker AND state = 'running' AND cancel IS NOT NULL
+""")
+
+LEAVE = Statement("DELETE FROM workers WHERE id = :worker")
+
+
+@transaction
+def beat(worker: WorkerState, ttl_us: int) -> Steps[Beat]:
+    rows = yield BEAT(id=worker.id, ttl_us=ttl_us, running=worker.running, state=worker.state)
+    if rows:
+        return Beat(is_known=True, should_drain=rows[0]["state"] == "drain")
+    joined = yield JOIN(
+        id=worker.id,
+        node=worker.node,
+        state=worker.state,
+        slots=worker.slots,
+        running=worker.running,
+        queues=json.dumps(worker.queues),
+        needs=json.dumps(worker.needs),
+        ttl_us=ttl_us,
+    )
+    return Beat(is_known=bool(joined), should_drain=False)
+
+
+@statement
+def cancelled(worker: str) -> Steps[dict[str, str]]:
+    """Runs of this worker that somebody wants stopped, with the reason."""
+    rows = yield CANCELLED(worker=worker)
+    return {row["id"]: row["cancel"] for row in rows}
+
+
+@statement
+def leave(worker: str) -> Steps[None]:
+    yield LEAVE(worker=worker)

@@ -1,0 +1,124 @@
+"""Brings a schema up to date: numbered SQL files, forward only, one process at a time.
+
+`NNNN_pre_what.sql` is safe while the previous release still runs; `NNNN_post_what.sql` is for after it has gone. A
+file may have a companion `NNNN_pre_what.postgres.sql` or `.sqlite.sql` for what only one database has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from horae.core.errors import Unavailable
+from horae.store.postgres import PostgresDatabase
+from horae.store.sqlite import SqliteDatabase
+
+LOCK = 0x686F726165  # "horae"
+TOKENS = {
+    # Keys compare byte by byte, as in SQLite, whatever the database's own collation.
+    "postgres": {"{key}": 'TEXT COLLATE "C"', "{serial}": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"},
+    "sqlite": {"{key}": "TEXT", "{serial}": "INTEGER PRIMARY KEY AUTOINCREMENT"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    name: str
+    text: str
+
+
+def migrations(dialect: str) -> list[Migration]:
+    folder = resources.files("horae.store") / "migrations"
+    texts = {item.name: item.read_text() for item in folder.iterdir() if item.name.endswith(".sql")}
+    found = []
+    for file in sorted(texts):
+        name = file.removesuffix(".sql")
+        if "." in name:
+            continue
+        text = texts[file] + texts.get(f"{name}.{dialect}.sql", "")
+        for token, value in TOKENS[dialect].items():
+            text = text.replace(token, value)
+        found.append(Migration(int(name[:4]), name, text))
+    return found
+
+
+async def migrate(database: PostgresDatabase | SqliteDatabase) -> list[str]:
+    """Applies what is missing and returns their names."""
+    if isinstance(database, PostgresDatabase):
+        return await _migrate_postgres(database)
+    return await _migrate_sqlite(database)
+
+
+async def check_schema(database: PostgresDatabase | SqliteDatabase) -> None:
+    """Raises Unavailable when the schema is behind this release."""
+    missing = [m.name for m in migrations(database.dialect) if m.number not in await _applied(database)]
+    if missing:
+        raise Unavailable(f"The schema lacks {', '.join(missing)}: run `horae migrate`.")
+
+
+async def _applied(database: PostgresDatabase | SqliteDatabase) -> set[int]:
+    numbers: set[int] = set()
+    if isinstance(database, PostgresDatabase):
+
+        async def read(connection: Any) -> None:
+            if await connection.fetchval("SELECT to_regclass('schema_migrations')"):
+                numbers.update(r["number"] for r in await connection.fetch("SELECT number FROM schema_migrations"))
+
+        await database.script(read)
+    else:
+
+        def read_sqlite(raw: Any) -> None:
+            if raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'").fetchone():
+                numbers.update(r["number"] for r in raw.execute("SELECT number FROM schema_migrations"))
+
+        await database.script(read_sqlite)
+    return numbers
+
+
+CREATE = "CREATE TABLE IF NOT EXISTS schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
+
+
+async def _migrate_postgres(database: PostgresDatabase) -> list[str]:
+    done: list[str] = []
+
+    async def work(connection: Any) -> None:
+        await connection.execute("SET lock_timeout = '60s'; SET statement_timeout = 0")
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+            await connection.execute(CREATE)
+            applied = {row["number"] for row in await connection.fetch("SELECT number FROM schema_migrations")}
+            for migration in migrations("postgres"):
+                if migration.number in applied:
+                    continue
+                await connection.execute(migration.text)
+                await connection.execute(
+                    "INSERT INTO schema_migrations VALUES ($1, $2)", migration.number, migration.name
+                )
+                done.append(migration.name)
+        await connection.execute("RESET lock_timeout; RESET statement_timeout")
+
+    await database.script(work)
+    return done
+
+
+async def _migrate_sqlite(database: SqliteDatabase) -> list[str]:
+    done: list[str] = []
+
+    def work(raw: Any) -> None:
+        raw.execute(CREATE)
+        applied = {row["number"] for row in raw.execute("SELECT number FROM schema_migrations")}
+        for migration in migrations("sqlite"):
+            if migration.number in applied:
+                continue
+            # executescript commits what is open first, so the script brings its own BEGIN and COMMIT.
+            raw.executescript(
+                f"BEGIN EXCLUSIVE;\n{migration.text}\n"
+                f"INSERT INTO schema_migrations VALUES ({migration.number}, '{migration.name}');\nCOMMIT;"
+            )
+            done.append(migration.name)
+
+    await database.script(work)
+    database.open_fence()
+    return done

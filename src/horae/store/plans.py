@@ -1,0 +1,154 @@
+"""Due timers into runs. The plan of a batch is one decision: epoch checked, cursor moved, run inserted, or nothing."""
+
+from __future__ import annotations
+
+from horae.core.run import run_id, scheduled_key
+from horae.ports import Decision, DueTimer, Planned, Scan
+from horae.store.database import Query, Row, Statement, Steps, reading, statement, transaction
+
+# The due timers of the held shards, oldest first. The index is by time, so a long backlog is never sorted.
+DUE = Statement("""
+SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, j.created_us, v.spec, (SELECT horae_now()) AS now_us
+FROM timers t
+JOIN jobs j ON j.id = t.job_id
+JOIN job_versions v ON v.job_id = t.job_id AND v.version = t.version
+WHERE t.due_us IS NOT NULL AND t.due_us <= (SELECT horae_now()) + :ahead_us
+  AND t.shard IN (SELECT shard FROM {rows:held(shard integer)})
+ORDER BY t.due_us
+LIMIT :most
+""")
+
+# When the first of the others comes into sight.
+NEXT = Statement("""
+SELECT horae_now() AS now_us,
+       (SELECT min(due_us) FROM timers WHERE due_us > (SELECT horae_now()) + :ahead_us) AS next_us
+""")
+
+_RUN_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
+                   queued_us, available_us, attempt, max_attempts, is_once, token)"""
+_RUN_VALUES = """slots.id, j.id, j.tenant, m.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key, 'queued',
+       slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0"""
+_SKIP_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, ended_us,
+                    attempt, max_attempts, token, reason, skip_until_us, skip_count)"""
+_SKIP_VALUES = """skips.id, j.id, j.tenant, m.version, 'schedule', j.queue, j.priority, 'skipped', skips.due_us,
+       skips.due_us, horae_now(), horae_now(), 0, j.max_attempts, 0, skips.reason, skips.until_us, skips.count"""
+_SLOTS = "{rows:slots(id text, job_id text, due_us bigint, run_at_us bigint)}"
+_SKIPS = "{rows:skips(id text, job_id text, due_us bigint, until_us bigint, count integer, reason text)}"
+_CURSORS = """{rows:due(job_id text, shard integer, epoch bigint, due_us bigint, next_us bigint, version integer,
+                    fires integer)}"""
+
+# PostgreSQL: one statement, one round trip, so that no scheduler can freeze while it holds a lock. The share lock on
+# the lease makes a takeover wait for us, and us for a takeover.
+PLAN = Statement(f"""
+WITH lease AS MATERIALIZED (
+    SELECT l.shard, l.epoch
+    FROM leases l
+    WHERE l.owner = :owner AND l.expires_us > horae_now()
+    FOR SHARE
+), m AS (
+    UPDATE timers t
+    SET due_us = due.next_us, fired = t.fired + due.fires
+    FROM {_CURSORS}
+    JOIN lease ON lease.shard = due.shard AND lease.epoch = due.epoch
+    WHERE t.job_id = due.job_id AND t.due_us = due.due_us AND t.version = due.version
+    RETURNING t.job_id, t.version
+), opened AS (
+    INSERT INTO runs {_RUN_COLUMNS}
+    SELECT {_RUN_VALUES}
+    FROM {_SLOTS}
+    JOIN m ON m.job_id = slots.job_id
+    JOIN jobs j ON j.id = slots.job_id
+    ON CONFLICT (id) DO NOTHING
+    RETURNING 1
+), skipped AS (
+    INSERT INTO history {_SKIP_COLUMNS}
+    SELECT {_SKIP_VALUES}
+    FROM {_SKIPS}
+    JOIN m ON m.job_id = skips.job_id
+    JOIN jobs j ON j.id = skips.job_id
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM m) AS moved, (SELECT count(*) FROM opened) AS opened,
+       (SELECT count(*) FROM skipped) AS skipped
+""")
+
+# SQLite has no writes inside WITH: the same steps, one after another, under its single writer.
+MOVE = Statement(f"""
+UPDATE timers
+SET due_us = due.next_us, fired = fired + due.fires
+FROM {_CURSORS}
+JOIN leases lease ON lease.shard = due.shard AND lease.epoch = due.epoch
+WHERE timers.job_id = due.job_id AND timers.due_us = due.due_us AND timers.version = due.version
+  AND lease.owner = :owner AND lease.expires_us > horae_now()
+RETURNING timers.job_id, timers.version
+""")
+
+_MOVED = "{rows:m(job_id text, version integer)}"
+
+OPEN = Statement(f"""
+INSERT INTO runs {_RUN_COLUMNS}
+SELECT {_RUN_VALUES}
+FROM {_SLOTS}
+JOIN {_MOVED} ON m.job_id = slots.job_id
+JOIN jobs j ON j.id = slots.job_id
+WHERE true
+ON CONFLICT (id) DO NOTHING
+RETURNING 1
+""")
+
+SKIP = Statement(f"""
+INSERT INTO history {_SKIP_COLUMNS}
+SELECT {_SKIP_VALUES}
+FROM {_SKIPS}
+JOIN {_MOVED} ON m.job_id = skips.job_id
+JOIN jobs j ON j.id = skips.job_id
+RETURNING 1
+""")
+
+
+@reading
+def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
+    rows = yield DUE(held=[(shard,) for shard in shards], ahead_us=ahead_us, most=most)
+    timers = [_timer(row) for row in rows]
+    if len(rows) == most:
+        return Scan(timers, rows[0]["now_us"], None)
+    clock = (yield NEXT(ahead_us=ahead_us))[0]
+    return Scan(timers, rows[0]["now_us"] if rows else clock["now_us"], clock["next_us"])
+
+
+@statement
+def plan_postgres(owner: str, decisions: list[Decision]) -> Steps[Planned]:
+    row = (yield _query(PLAN, owner, decisions))[0]
+    return Planned(row["moved"], row["opened"], row["skipped"])
+
+
+@transaction
+def plan_sqlite(owner: str, decisions: list[Decision]) -> Steps[Planned]:
+    query = _query(PLAN, owner, decisions)
+    moved = yield MOVE(owner=owner, due=query.params["due"])
+    m = [(row["job_id"], row["version"]) for row in moved]
+    opened = yield OPEN(slots=query.params["slots"], m=m)
+    skipped = (yield SKIP(skips=query.params["skips"], m=m)) if query.params["skips"] else []
+    return Planned(len(m), len(opened), len(skipped))
+
+
+def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
+    slots, skips, cursors = [], [], []
+    for decision in decisions:
+        timer, plan_ = decision.timer, decision.plan
+        job = timer.job_id
+        cursors.append(
+            (job, timer.shard, decision.epoch, timer.due_us, plan_.next_us, timer.version, len(plan_.slots))
+        )
+        for slot in plan_.slots:
+            slots.append((run_id(job, scheduled_key(slot.due_us), slot.due_us), job, slot.due_us, slot.run_at_us))
+        for skip in plan_.skips:
+            key = run_id(job, scheduled_key(skip.from_us), skip.from_us)
+            skips.append((key, job, skip.from_us, skip.until_us, skip.count, skip.reason))
+    return plan(owner=owner, due=cursors, slots=slots, skips=skips)
+
+
+def _timer(row: Row) -> DueTimer:
+    return DueTimer(
+        row["job_id"], row["shard"], row["due_us"], row["version"], row["fired"], row["created_us"], row["spec"]
+    )

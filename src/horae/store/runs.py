@@ -1,0 +1,121 @@
+"""What people ask of single runs: cancel, one more attempt, replay, discard."""
+
+from __future__ import annotations
+
+from horae.core.errors import Conflict, NotFound
+from horae.store.database import Row, Statement, Steps, transaction
+from horae.store.jobs import NewRun, open_runs
+from horae.store.results import end_waiting
+
+LIVE = Statement("SELECT id, state, cancel FROM runs WHERE id = :run_id AND tenant = :tenant FOR UPDATE")
+
+ENDED = Statement("""
+SELECT h.id, h.job_id, h.status, h.payload, h.cause, h.attempt, j.state AS job_state
+FROM history h
+JOIN jobs j ON j.id = h.job_id
+WHERE h.id = :run_id AND h.tenant = :tenant
+""")
+
+ASK_TO_STOP = Statement("UPDATE runs SET cancel = :reason WHERE id = :run_id AND cancel IS NULL")
+
+# Back from the history into the queue, with room for one more attempt. The attempts made so far stay on record.
+REVIVE = Statement("""
+INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
+                  queued_us, available_us, attempt, max_attempts, is_once, token, payload, parent_id)
+SELECT h.id, h.job_id, h.tenant, h.version, h.cause, h.queue, h.priority, j.bucket, j.group_key, 'queued', h.due_us,
+       h.run_at_us, h.queued_us, horae_now(), h.attempt, h.attempt + 1, j.is_once, 0, h.payload, h.parent_id
+FROM history h
+JOIN jobs j ON j.id = h.job_id
+WHERE h.id = :run_id
+ON CONFLICT (id) DO NOTHING
+RETURNING id
+""")
+
+KEEP_LAST_ATTEMPT = Statement("""
+INSERT INTO attempts (run_id, attempt, token, worker, started_us, ended_us, reason, error)
+SELECT h.id, h.attempt, h.token, h.worker, h.started_us, h.ended_us, h.reason, h.error
+FROM history h
+WHERE h.id = :run_id AND h.started_us IS NOT NULL
+""")
+
+FORGET_END = Statement("DELETE FROM history WHERE id = :run_id")
+
+UNBURY = Statement("DELETE FROM dead_letters WHERE run_id = :run_id")
+
+LOCK_LETTER = Statement("""
+SELECT run_id, job_id, replayed_as, discarded_us
+FROM dead_letters
+WHERE run_id = :run_id AND tenant = :tenant
+FOR UPDATE
+""")
+
+MARK_REPLAYED = Statement("UPDATE dead_letters SET replayed_as = :new_id WHERE run_id = :run_id")
+
+MARK_DISCARDED = Statement("UPDATE dead_letters SET discarded_us = horae_now() WHERE run_id = :run_id")
+
+
+@transaction
+def cancel(tenant: str, run_id: str) -> Steps[None]:
+    """A waiting run ends at once; a running one is told to stop."""
+    live = yield LIVE(run_id=run_id, tenant=tenant)
+    if live:
+        if live[0]["state"] == "queued":
+            yield from end_waiting([run_id], "cancelled", "cancelled_by_user")
+        else:
+            yield ASK_TO_STOP(run_id=run_id, reason="cancelled_by_user")
+        return
+    row = yield from _ended(tenant, run_id)
+    raise Conflict(f"Run {run_id} is over: it {row['status']}.", "run_is_over")
+
+
+@transaction
+def retry(tenant: str, run_id: str) -> Steps[None]:
+    """One more attempt of the same run, under the same id."""
+    if (yield LIVE(run_id=run_id, tenant=tenant)):
+        raise Conflict(f"Run {run_id} is not over yet: there is nothing to retry.", "run_is_live")
+    row = yield from _ended(tenant, run_id)
+    if row["status"] not in ("failed", "cancelled", "unknown"):
+        raise Conflict(f"Run {run_id} {row['status']}: only a failed, cancelled or unknown run can be retried.", "wrong_state")
+    if row["job_state"] == "deleted":
+        raise Conflict("The job of this run was deleted.", "job_deleted")
+    if (yield REVIVE(run_id=run_id)):
+        yield KEEP_LAST_ATTEMPT(run_id=run_id)
+        yield FORGET_END(run_id=run_id)
+        yield UNBURY(run_id=run_id)
+
+
+@transaction
+def replay(tenant: str, run_id: str) -> Steps[str]:
+    """A new run from a dead one, by today's definition. Two at the same moment make one."""
+    letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
+    if not letters:
+        yield from _ended(tenant, run_id)
+        raise NotFound(f"Run {run_id} is not in the dead letters.")
+    letter = letters[0]
+    if letter["replayed_as"]:
+        return str(letter["replayed_as"])
+    if letter["discarded_us"] is not None:
+        raise Conflict(f"Run {run_id} was discarded from the dead letters.", "discarded")
+    ended = yield ENDED(run_id=run_id, tenant=tenant)
+    payload = ended[0]["payload"] if ended else None
+    new = NewRun(letter["job_id"], "replay", f"replay:{run_id}", payload=payload, parent_id=run_id)
+    opened = yield from open_runs(tenant, letter["job_id"], [new])
+    yield MARK_REPLAYED(run_id=run_id, new_id=opened[0])
+    return opened[0]
+
+
+@transaction
+def discard(tenant: str, run_id: str) -> Steps[None]:
+    letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
+    if not letters:
+        raise NotFound(f"Run {run_id} is not in the dead letters.")
+    if letters[0]["replayed_as"]:
+        raise Conflict(f"Run {run_id} was replayed already.", "replayed")
+    yield MARK_DISCARDED(run_id=run_id)
+
+
+def _ended(tenant: str, run_id: str) -> Steps[Row]:
+    rows = yield ENDED(run_id=run_id, tenant=tenant)
+    if not rows:
+        raise NotFound(f"There is no run {run_id}.")
+    return rows[0]

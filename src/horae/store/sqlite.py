@@ -1,0 +1,229 @@
+"""SQLite: one writer connection on one thread, write-ahead log, group commit; a second thread for reads.
+
+A 2xx answer means on disk, so `synchronous=FULL`; writes that arrive together share one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from horae.core.errors import Conflict, Unavailable
+from horae.core.run import run_id
+from horae.store.database import Rows, Transaction
+
+T = TypeVar("T")
+
+MINIMUM_VERSION = (3, 38, 0)  # for ->> and RETURNING
+GROUP = 256
+FENCE_BITS = 40
+
+
+def system_now_us() -> int:
+    return time.time_ns() // 1000
+
+
+class SqliteDatabase:
+    """Opens by path; `:memory:` is for tests. `now_us` is the store's clock."""
+
+    dialect = "sqlite"
+
+    def __init__(self, path: str, now_us: Callable[[], int] = system_now_us) -> None:
+        _check_version()
+        self._path = path
+        self._lock = _lock_file(path) if path != ":memory:" else None
+        self._connection = Connection(path, now_us)
+        self._writer = _Thread("horae-sqlite-writer", self._connection, group=GROUP)
+        self._reader = self._writer
+        if path != ":memory:":
+            reader = Connection(path, now_us)
+            reader.raw.execute("PRAGMA query_only=1")
+            self._reader = _Thread("horae-sqlite-reader", reader, group=1)
+
+    async def run(self, transaction: Transaction[T]) -> T:
+        thread = self._reader if transaction.is_read else self._writer
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        thread.put(transaction, future, loop)
+        return await future
+
+    async def script(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Migrations: raw access, on the writer thread's connection, before anything else runs."""
+        work(self._connection.raw)
+
+    def open_fence(self) -> None:
+        """Tokens of this process are above all of those before it: the generation is kept in the file."""
+        self._connection.open_fence()
+
+    async def close(self) -> None:
+        for thread in {self._writer, self._reader}:
+            await asyncio.to_thread(thread.stop)
+        if self._lock is not None:
+            self._lock.close()
+
+
+class Connection:
+    """One sqlite3 connection with horae's functions, and the way a transaction is driven on it."""
+
+    def __init__(self, path: str, now_us: Callable[[], int]) -> None:
+        self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        self.raw.row_factory = _row
+        self._fence = 0
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF", "cache_size=-65536"):
+            self.raw.execute(f"PRAGMA {pragma}")
+        self.raw.create_function("horae_now", 0, now_us)
+        self.raw.create_function("horae_fence", 0, self._next_fence)
+        self.raw.create_function("horae_run_id", 3, run_id, deterministic=True)
+
+    def open_fence(self) -> None:
+        self.raw.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('fence', '0')")
+        row = self.raw.execute(
+            "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'fence' RETURNING value"
+        ).fetchone()
+        self._fence = int(row["value"]) << FENCE_BITS
+
+    def drive(self, transaction: Transaction[Any]) -> Any:
+        steps = transaction.steps()
+        try:
+            query = next(steps)
+            while True:
+                query = steps.send(self._fetch(query.statement, query.params))
+        except StopIteration as end:
+            return end.value
+
+    def _fetch(self, statement: Any, params: dict[str, Any]) -> Rows:
+        cursor = self.raw.execute(statement.for_sqlite(), statement.sqlite_params(params))
+        return cursor.fetchall() if cursor.description else []
+
+    def _next_fence(self) -> int:
+        self._fence += 1
+        return self._fence
+
+
+def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
+    return {column[0]: value for column, value in zip(cursor.description, values, strict=True)}
+
+
+_Item = tuple[Transaction[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+
+class _Thread:
+    """Takes what has arrived, carries it out inside one BEGIN and COMMIT, then answers everybody at once."""
+
+    def __init__(self, name: str, connection: Connection, group: int) -> None:
+        self._connection = connection
+        self._group = group
+        self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+        self._thread.start()
+
+    def put(self, transaction: Transaction[Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._items.put((transaction, future, loop))
+
+    def stop(self) -> None:
+        self._items.put(None)
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            item = self._items.get()
+            if item is None:
+                break
+            batch = [item]
+            while len(batch) < self._group and not self._items.empty():
+                more = self._items.get()
+                if more is None:
+                    self._items.put(None)
+                    break
+                batch.append(more)
+            self._answer(batch, self._carry_out([transaction for transaction, _, _ in batch]))
+        self._connection.raw.close()
+
+    def _carry_out(self, batch: list[Transaction[Any]]) -> list[tuple[Any, BaseException | None]]:
+        raw = self._connection.raw
+        if all(transaction.is_read for transaction in batch):
+            return [self._attempt(transaction, savepoint=False) for transaction in batch]
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            answers = [self._attempt(transaction, savepoint=True) for transaction in batch]
+            raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                raw.execute("ROLLBACK")
+            return [(None, Unavailable(f"SQLite could not commit: {error}"))] * len(batch)
+        return answers
+
+    def _attempt(self, transaction: Transaction[Any], *, savepoint: bool) -> tuple[Any, BaseException | None]:
+        """One verb. Its own error undoes it alone; a full or broken disk undoes the whole group."""
+        raw = self._connection.raw
+        if savepoint:
+            raw.execute("SAVEPOINT verb")
+        try:
+            answer = self._connection.drive(transaction)
+        except sqlite3.IntegrityError as error:
+            failure: Exception = Conflict(str(error), "duplicate")
+        except sqlite3.OperationalError as error:
+            if savepoint:
+                raise
+            failure = Unavailable(f"SQLite did not answer: {error}")
+        except Exception as error:  # noqa: BLE001 a bug in one verb must not take its neighbours along
+            failure = error
+        else:
+            if savepoint:
+                raw.execute("RELEASE verb")
+            return answer, None
+        if savepoint:
+            raw.execute("ROLLBACK TO verb")
+            raw.execute("RELEASE verb")
+        return None, failure
+
+    def _answer(self, batch: list[_Item], answers: list[tuple[Any, BaseException | None]]) -> None:
+        loop = batch[0][2]
+
+        def deliver() -> None:
+            for (_, future, _), (value, error) in zip(batch, answers, strict=True):
+                if future.done():
+                    continue
+                if error is not None:
+                    future.set_exception(error)
+                else:
+                    future.set_result(value)
+
+        with contextlib.suppress(RuntimeError):  # the loop is gone: nobody waits any more
+            loop.call_soon_threadsafe(deliver)
+
+
+def _lock_file(path: str) -> IO[str]:
+    """Refuses a second process: SQLite mode is one process by design, and two would fire everything twice as slow."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    file = Path(f"{path}.lock").open("a+")  # noqa: SIM115 held for the life of the database
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        holder = file.read().strip() or "unknown"
+        file.close()
+        raise Conflict(
+            f"{path} is in use by another horae process (pid {holder}). SQLite serves one process: stop that one, "
+            "use another --data folder, or share a PostgreSQL through HORAE_DATABASE_URL.",
+            "database_in_use",
+        ) from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def _check_version() -> None:
+    if sqlite3.sqlite_version_info < MINIMUM_VERSION:
+        wanted = ".".join(map(str, MINIMUM_VERSION))
+        raise Unavailable(f"SQLite {sqlite3.sqlite_version} is too old: horae needs {wanted} or newer.")

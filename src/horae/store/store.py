@@ -1,0 +1,131 @@
+"""The store: every verb by its name, bound to one open database. Each is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from horae.store import claims, fleet, jobs, leases, once, plans, results, runs, upkeep, views
+from horae.store.database import Database, Transaction
+from horae.store.migrate import check_schema, migrate
+from horae.store.postgres import PostgresDatabase
+from horae.store.sqlite import SqliteDatabase
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _verb(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, P], Awaitable[T]]:
+    def run(self: Store, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        return self.database.run(prepare(*args, **kwargs))
+
+    return run
+
+
+def _pair(
+    postgres: Callable[P, Transaction[T]], sqlite: Callable[P, Transaction[T]]
+) -> Callable[Concatenate[Store, P], Awaitable[T]]:
+    """A verb whose statements truly differ; there are five of them, each with its reason beside it."""
+
+    def run(self: Store, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        prepare = postgres if self.database.dialect == "postgres" else sqlite
+        return self.database.run(prepare(*args, **kwargs))
+
+    return run
+
+
+def _change(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, once.Once | None, P], Awaitable[T]]:
+    """A verb that people ask for; with an idempotency key it is done once, however often it is asked."""
+
+    def run(self: Store, key: once.Once | None, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        return self.database.run(once.guarded(key, prepare(*args, **kwargs)))
+
+    return run
+
+
+class Store:
+    """`control` is a second way in for leases and heartbeats, so that other traffic cannot starve them."""
+
+    def __init__(self, database: Database, control: Database | None = None) -> None:
+        self.database = database
+        self.control = control or database
+
+    now = _verb(views.now)
+
+    create_jobs = _change(jobs.create)
+    change_job = _change(jobs.change)
+    pause_job = _change(jobs.pause)
+    resume_job = _change(jobs.resume)
+    delete_job = _change(jobs.delete)
+    trigger = _change(jobs.trigger)
+
+    cancel_run = _change(runs.cancel)
+    retry_run = _change(runs.retry)
+    replay = _change(runs.replay)
+    discard = _change(runs.discard)
+
+    due_timers = _verb(plans.due)
+    plan = _pair(plans.plan_postgres, plans.plan_sqlite)
+
+    waiting_lines = _verb(claims.waiting_lines)
+    claim = _pair(claims.claim_postgres, claims.claim_sqlite)
+    claim_gated = _verb(claims.claim_gated)
+    gate = _verb(claims.gate)
+    chores = _verb(upkeep.chores)
+    specs = _verb(claims.specs)
+    results_of = _verb(claims.results_of)
+    limits = _verb(claims.limits)
+
+    settle = _pair(results.settle_postgres, results.settle_sqlite)
+    requeue = _verb(results.requeue)
+    reap = _pair(results.reap_postgres, results.reap_sqlite)
+    add_logs = _verb(results.add_logs)
+    sweep = _pair(upkeep.sweep_postgres, upkeep.sweep_sqlite)
+
+    job = _verb(views.job)
+    jobs = _verb(views.jobs)
+    runs = _verb(views.runs)
+    run = _verb(views.run)
+    logs = _verb(views.logs)
+    versions = _verb(views.versions)
+    dead_letters = _verb(views.dead_letters)
+    workers = _verb(views.workers)
+    scheduler_count = _verb(views.scheduler_count)
+
+    recall = _verb(once.recall)
+    remember = _verb(once.remember)
+
+    def keep_leases(self, owner: str, ttl_us: int) -> Awaitable[leases.Leases]:
+        return self.control.run(leases.keep(owner, ttl_us))
+
+    def release_leases(self, owner: str) -> Awaitable[None]:
+        return self.control.run(leases.release(owner))
+
+    def beat(self, worker: fleet.WorkerState, ttl_us: int) -> Awaitable[fleet.Beat]:
+        return self.control.run(fleet.beat(worker, ttl_us))
+
+    def cancelled(self, worker: str) -> Awaitable[dict[str, str]]:
+        return self.control.run(fleet.cancelled(worker))
+
+    def leave(self, worker: str) -> Awaitable[None]:
+        return self.control.run(fleet.leave(worker))
+
+    async def migrate(self) -> list[str]:
+        assert isinstance(self.database, PostgresDatabase | SqliteDatabase)  # noqa: S101 only real ones have a schema
+        return await migrate(self.database)
+
+    async def check_schema(self) -> None:
+        assert isinstance(self.database, PostgresDatabase | SqliteDatabase)  # noqa: S101
+        await check_schema(self.database)
+
+    async def close(self) -> None:
+        await self.database.close()
+        if self.control is not self.database:
+            await self.control.close()
+
+
+def open_store(url: str) -> Store:
+    """`sqlite:///path`, `sqlite:///:memory:` or `postgresql://…`."""
+    if url.startswith(("postgresql://", "postgres://")):
+        return Store(PostgresDatabase(url), PostgresDatabase(url, size=2, deadline_seconds=5))
+    return Store(SqliteDatabase(url.removeprefix("sqlite:///")))

@@ -1,0 +1,38 @@
+"""Log lines and counters. No other module knows which library writes them."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+
+def log(event: str, **fields: Any) -> None:
+    """One fact: a dotted name and its fields."""
+    structlog.get_logger().info(event, **fields)
+
+
+def warn(event: str, **fields: Any) -> None:
+    structlog.get_logger().warning(event, **fields)
+
+
+def oops(event: str, error: BaseException, **fields: Any) -> None:
+    """A bug of ours, with its trace."""
+    structlog.get_logger().error(event, exc_info=error, **fields)
+
+
+def configure(*, is_terminal: bool) -> None:
+    renderer: Any = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if is_terminal else [structlog.processors.dict_tracebacks]),
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,1 @@
+"""From queued runs to outcomes: take, run, settle."""

@@ -1,0 +1,88 @@
+"""One attempt of one run: what the executor is told, how its outcome is judged, where its output goes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from horae.core.job import Definition
+from horae.core.run import Attempt, judge
+from horae.ports import Again, Claimed, Ending, LogChunk, Outcome, Request
+from horae.worker.results import Results
+
+RESULT_CAP = 64 * 1024
+ERROR_CAP = 8 * 1024
+LOG_CAP = 1024 * 1024
+
+
+def request_of(claimed: Claimed, definition: Definition, upstream: dict[str, Any] | None) -> Request:
+    payload = definition.payload if claimed.payload is None else json.loads(claimed.payload)
+    target = definition.target
+    if definition.type == "custom" and "handler" not in target:
+        target = {**target, "handler": definition.name}
+    return Request(
+        run_id=claimed.run_id,
+        job_id=claimed.job_id,
+        job_name=definition.name,
+        tenant=claimed.tenant,
+        attempt=claimed.attempt,
+        fence=claimed.token,
+        scheduled_for_us=claimed.due_us,
+        timeout_seconds=definition.timeout_us / 1e6,
+        target=target,
+        payload=payload,
+        upstream=upstream,
+    )
+
+
+def report(results: Results, claimed: Claimed, definition: Definition, outcome: Outcome) -> None:
+    """Hands the outcome on: to the end of the run, or to another attempt."""
+    after = outcome.retry_after_seconds
+    verdict = judge(
+        definition,
+        Attempt(claimed.run_id, claimed.attempt, claimed.max_attempts),
+        succeeded=outcome.succeeded,
+        reason=outcome.reason,
+        is_retryable=outcome.is_retryable,
+        retry_after_us=None if after is None else round(after * 1e6),
+    )
+    error = None if outcome.error is None else clean(outcome.error, ERROR_CAP)
+    if verdict.status is None:
+        results.again(
+            Again(claimed.run_id, claimed.token, verdict.delay_us, outcome.reason, error, counts=verdict.counts)
+        )
+    else:
+        result = None if outcome.result is None else _result(outcome.result)
+        results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
+
+
+def _result(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True)
+    if len(text) > RESULT_CAP:
+        return json.dumps({"truncated": True, "size": len(text)})
+    return text if "\\u0000" not in text else text.replace("\\u0000", "")
+
+
+def clean(text: str, cap: int) -> str:
+    """What both databases can keep: no NUL, no lone surrogates, no more than `cap` characters."""
+    return text.replace("\x00", "").encode("utf-8", "replace").decode()[:cap]
+
+
+class Output:
+    """Takes an attempt's output while it runs, up to a cap."""
+
+    def __init__(self, results: Results, claimed: Claimed) -> None:
+        self._results = results
+        self._claimed = claimed
+        self._seq = 0
+        self._size = 0
+
+    async def write(self, text: str) -> None:
+        if self._size >= LOG_CAP:
+            return
+        self._size += len(text)
+        if self._size >= LOG_CAP:
+            text += f"\n[horae: output above {LOG_CAP} characters is not kept]\n"
+        self._seq += 1
+        chunk = LogChunk(self._claimed.run_id, self._claimed.attempt, self._seq, clean(text, LOG_CAP + 100))
+        self._results.log(chunk)

@@ -1,0 +1,304 @@
+"""A worker: takes what it has room for, runs it, keeps its heartbeat, and stops by itself when it loses the store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from horae.core.errors import Unavailable
+from horae.core.fair import share
+from horae.core.job import FREE, GATED, Bucket, Definition, read_bucket
+from horae.core.timeguard import TimeGuard
+from horae.ports import (
+    Again,
+    Claimed,
+    ClaimStore,
+    Ending,
+    Executor,
+    FleetStore,
+    Limit,
+    Outcome,
+    Request,
+    ResultStore,
+    Waiting,
+    WorkerState,
+)
+from horae.telemetry import log, oops, warn
+from horae.worker.attempt import Output, report, request_of
+from horae.worker.results import Results
+
+POLL_SECONDS = 1.0
+BUSY_SECONDS = 0.01
+LIMITS_SECONDS = 1.0
+CANCEL_SECONDS = 1.0
+CLAIM_AT_ONCE = 500
+SPECS_KEPT = 20_000
+# A run must have ended before another worker can be given it: stop when this part of the lease is used up.
+SELF_STOP = 0.8
+OVERTIME_SECONDS = 15.0
+
+_decode = msgspec.json.Decoder(Definition).decode
+
+
+class WorkerStore(ClaimStore, ResultStore, FleetStore, Protocol):
+    """All that a worker asks of the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    node: str
+    slots: int
+    queues: tuple[str, ...]
+    heartbeat_seconds: float
+    visibility_seconds: float
+    grace_seconds: float = 30.0
+
+
+class Worker:
+    """`executors` by job type; `handlers` are the names that its python executor knows."""
+
+    def __init__(
+        self,
+        store: WorkerStore,
+        settings: WorkerSettings,
+        executors: Mapping[str, Executor],
+        needs: tuple[str, ...],
+        guard: TimeGuard,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._executors = executors
+        self._needs = needs
+        self._guard = guard
+        self._new_id = new_id
+        self.id = new_id()
+        self.results = Results(store, self.id)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._claims: dict[str, Claimed] = {}
+        self._stops: dict[str, str] = {}
+        self._specs: OrderedDict[tuple[str, int], Definition] = OrderedDict()
+        self._limits: dict[tuple[str, str], Limit] = {}
+        self._limits_at = float("-inf")
+        self._turn = 0
+        self._is_draining = False
+        self._is_registered = False
+        self._self_stop: asyncio.TimerHandle | None = None
+        self.has_room = asyncio.Event()
+
+    @property
+    def running(self) -> int:
+        return len(self._tasks)
+
+    # Taking runs
+
+    async def tick(self) -> float:
+        room = min(self._settings.slots - len(self._tasks), CLAIM_AT_ONCE)
+        if not self._is_registered or self._is_draining or self._guard.held:
+            return BUSY_SECONDS * 5
+        if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
+            return POLL_SECONDS  # the end of a run wakes us
+        lines = await self._store.waiting_lines(self._prefixes())
+        self._guard.observe(lines.now_us, asyncio.get_running_loop().time())
+        await self._refresh_limits()
+        served = [(waiting, bucket) for waiting in lines.waiting if self._serves(bucket := read_bucket(waiting.bucket))]
+        due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
+        claimed = await self._take(due, room) if due else []
+        if claimed:
+            await self._start(claimed)
+            return 0.0
+        if due:
+            return BUSY_SECONDS
+        return _until_next([waiting for waiting, _ in served], lines.now_us)
+
+    async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
+        self._turn += 1
+        worker = self.id
+        free = [(text, bucket) for text, bucket in due if not self._is_checked(bucket)]
+        checked = [text for text, bucket in due if self._is_checked(bucket)]
+        claimed: list[Claimed] = []
+        shares = share(free, room, self._turn)
+        if shares:
+            claimed = await self._store.claim(worker, shares)
+        if checked and len(claimed) < room:
+            claimed += await self._store.claim_gated(worker, checked, room - len(claimed))
+        return claimed
+
+    def _prefixes(self) -> list[str]:
+        if "*" in self._settings.queues:
+            return [FREE, GATED]
+        needs = ("", *self._needs)
+        return [
+            f"{gate}{queue}|{need.replace('|', '%7C')}|"
+            for gate in (FREE, GATED)
+            for queue in self._settings.queues
+            for need in needs
+        ]
+
+    def _serves(self, bucket: Bucket) -> bool:
+        return (not bucket.need or bucket.need in self._needs) and not any(
+            limit is not None and limit.is_paused for limit in self._limits_of(bucket)
+        )
+
+    def _is_checked(self, bucket: Bucket) -> bool:
+        """Whether claims from this line go through the gate: by its own rules, or by a cap on its queue or tenant."""
+        return bucket.is_gated or any(
+            limit is not None and limit.max_running is not None for limit in self._limits_of(bucket)
+        )
+
+    def _limits_of(self, bucket: Bucket) -> tuple[Limit | None, Limit | None]:
+        return self._limits.get((bucket.tenant, "")), self._limits.get((bucket.tenant, bucket.queue))
+
+    async def _refresh_limits(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._limits_at >= LIMITS_SECONDS:
+            self._limits = {(limit.tenant, limit.queue): limit for limit in await self._store.limits()}
+            self._limits_at = now
+
+    # Running them
+
+    async def _start(self, claimed: list[Claimed]) -> None:
+        for run in claimed:
+            self._claims[run.run_id] = run
+        missing = {(run.job_id, run.version) for run in claimed} - self._specs.keys()
+        if missing:
+            for key, spec in (await self._store.specs(sorted(missing))).items():
+                self._specs[key] = _decode(spec)
+            while len(self._specs) > SPECS_KEPT + len(claimed):
+                self._specs.popitem(last=False)
+        parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
+        upstream = await self._store.results_of(parents) if parents else {}
+        for run in claimed:
+            definition = self._specs[run.job_id, run.version]
+            request = request_of(run, definition, upstream.get(run.parent_id or "") if run.cause == "after" else None)
+            task = asyncio.create_task(self._attempt(run, definition, request), name=run.run_id)
+            self._tasks[run.run_id] = task
+            task.add_done_callback(lambda task: self._finished(task.get_name()))
+
+    async def _attempt(self, run: Claimed, definition: Definition, request: Request) -> None:
+        executor = self._executors[definition.type]
+        try:
+            async with asyncio.timeout(request.timeout_seconds + OVERTIME_SECONDS):
+                outcome = await executor.run(request, Output(self.results, run).write)
+        except asyncio.CancelledError:
+            self._stopped(run, definition)
+            return
+        except TimeoutError:
+            outcome = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
+        except Exception as error:  # noqa: BLE001 our bug, but the run must not be lost for it
+            oops("executor.broken", error, run=run.run_id, type=definition.type)
+            outcome = Outcome(succeeded=False, reason="exception", error=f"horae: {type(error).__name__}: {error}")
+        report(self.results, run, definition, outcome)
+
+    def _stopped(self, run: Claimed, definition: Definition) -> None:
+        """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end."""
+        reason = self._stops.get(run.run_id)
+        if reason is None:
+            return
+        if reason != "worker_drained":
+            status = "cancelled"
+        elif definition.delivery == "at_most_once":
+            status = "unknown"
+        else:
+            error = "The worker was told to stop before the run had ended."
+            self.results.again(Again(run.run_id, run.token, 0, reason, error, grace=1))
+            return
+        self.results.end(Ending(run.run_id, run.token, status, reason, None, None))
+
+    def _finished(self, run_id: str) -> None:
+        self._tasks.pop(run_id, None)
+        self._claims.pop(run_id, None)
+        self._stops.pop(run_id, None)
+        self.has_room.set()
+
+    # Staying alive
+
+    async def beat(self) -> float:
+        """Heartbeat; re-arms the alarm that stops all work if the store stays silent."""
+        sent = asyncio.get_running_loop().time()
+        state = WorkerState(
+            id=self.id,
+            node=self._settings.node,
+            state="draining" if self._is_draining else "active",
+            slots=self._settings.slots,
+            running=len(self._tasks),
+            queues=list(self._settings.queues),
+            needs=list(self._needs),
+        )
+        async with asyncio.timeout(self._settings.visibility_seconds / 2):
+            beat = await self._store.beat(state, round(self._settings.visibility_seconds * 1e6))
+        if not beat.is_known:
+            self._give_up("the fleet has given this worker up")
+            return 0.0
+        self._is_registered = True
+        if beat.should_drain:
+            self._is_draining = True
+        self._arm(sent + self._settings.visibility_seconds * SELF_STOP)
+        return self._settings.heartbeat_seconds
+
+    async def watch_cancels(self) -> float:
+        if self._tasks:
+            for run_id, reason in (await self._store.cancelled(self.id)).items():
+                self._stop_run(run_id, reason)
+        return CANCEL_SECONDS
+
+    def _stop_run(self, run_id: str, reason: str) -> None:
+        task = self._tasks.get(run_id)
+        if task is not None and run_id not in self._stops:
+            self._stops[run_id] = reason
+            task.cancel()
+
+    def _arm(self, when: float) -> None:
+        if self._self_stop is not None:
+            self._self_stop.cancel()
+        loop = asyncio.get_running_loop()
+        self._self_stop = loop.call_at(when, self._give_up, "the store did not answer in time")
+
+    def _give_up(self, why: str) -> None:
+        """Our runs are, or soon will be, somebody else's: end them now, report nothing, come back as somebody new."""
+        warn("worker.gave_up", worker=self.id, running=len(self._tasks), why=why)
+        self._is_registered = False
+        if self._self_stop is not None:
+            self._self_stop.cancel()
+        for task in list(self._tasks.values()):
+            task.cancel()
+        self.results.forget()
+        self.id = self._new_id()
+        self.results.worker = self.id
+
+    async def drain(self) -> None:
+        """No new runs; running ones finish within the grace or go back."""
+        self._is_draining = True
+        deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
+        while self._tasks and asyncio.get_running_loop().time() < deadline:
+            remaining = deadline - asyncio.get_running_loop().time()
+            await asyncio.wait(list(self._tasks.values()), timeout=min(remaining, 1.0))
+        await self.stop_now()
+
+    async def stop_now(self) -> None:
+        self._is_draining = True
+        tasks = list(self._tasks.values())
+        for run_id in list(self._tasks):
+            self._stop_run(run_id, "worker_drained")
+        if tasks:
+            await asyncio.wait(tasks, timeout=10)
+        with contextlib.suppress(Unavailable):
+            await self.results.flush()
+            await self._store.leave(self.id)
+        if self._self_stop is not None:
+            self._self_stop.cancel()
+        log("worker.stopped", worker=self.id)
+
+
+def _until_next(waiting: list[Waiting], now_us: int) -> float:
+    """Sleep exactly until something can be taken, but look again now and then for what others bring."""
+    head_us = min((line.head_us for line in waiting), default=None)
+    if head_us is None:
+        return POLL_SECONDS
+    return max(0.001, min(POLL_SECONDS, (head_us - now_us) / 1e6))

@@ -1,0 +1,343 @@
+"""What every store must do, on every database: one behavioural file."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conformance.conftest import START_US, StoreClock
+from tests.conformance.world import LATE_SECONDS, TENANT, World
+from horae.core.errors import Conflict
+from horae.core.run import run_id, scheduled_key
+from horae.store.store import Store
+
+
+@pytest.fixture
+def world(store: Store) -> World:
+    return World(store)
+
+
+async def test_a_due_time_becomes_one_run_before_it_is_due_and_cannot_be_claimed_early(
+    world: World, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *")
+    await world.plan()
+    assert await world.claim() == []
+
+    await clock.advance(10)
+    claimed = await world.claim()
+
+    due_us = START_US + 10_000_000
+    assert [c.run_id for c in claimed] == [run_id(job, scheduled_key(due_us), due_us)]
+    assert await world.settle(claimed) == 1
+    assert await world.statuses(job) == ["succeeded"]
+
+
+async def test_a_second_plan_of_the_same_due_time_moves_nothing(world: World, store: Store) -> None:
+    await world.job(schedule="*/10 * * * * *")
+    await world.shards.tick()
+    scan = await store.due_timers(list(range(64)), 15_000_000, 100)
+    decisions = world.planner._decide(scan.timers, world.shards.held, scan.now_us)
+
+    first = await store.plan(world.owner, decisions)
+    second = await store.plan(world.owner, decisions)
+
+    assert (first.moved, first.opened) == (1, 1)
+    assert (second.moved, second.opened) == (0, 0)
+
+
+async def test_a_plan_with_an_old_epoch_moves_nothing(world: World, store: Store, clock: StoreClock) -> None:
+    await world.job(schedule="*/10 * * * * *")
+    await world.shards.tick()
+    scan = await store.due_timers(list(range(64)), 15_000_000, 100)
+    decisions = world.planner._decide(scan.timers, world.shards.held, scan.now_us)
+    await clock.advance(16)
+    await World(store, "node-2").shards.tick()
+
+    planned = await store.plan(world.owner, decisions)
+
+    assert planned.moved == 0
+
+
+async def test_a_taken_name_is_refused(world: World) -> None:
+    await world.job(name="same")
+
+    with pytest.raises(AssertionError, match="name_taken"):
+        await world.job(name="same")
+
+
+async def test_a_result_with_an_old_token_changes_nothing_and_is_on_record(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job()
+    await world.run_now(job)
+    await world.worker(ttl_us=1_000_000)
+    (old,) = await world.claim()
+    await clock.advance(2)
+    assert await store.reap(10) == 1
+    await world.worker("w2")
+    (new,) = await world.claim(worker="w2")
+
+    taken = await world.settle([old])
+
+    assert taken == 0
+    assert (new.attempt, new.run_id) == (2, old.run_id)
+    assert new.token > old.token
+    assert await world.settle([new]) == 1
+    assert await world.statuses(job) == ["succeeded"]
+    _, attempts = await store.run(TENANT, old.run_id)
+    assert [(a["attempt"], a["reason"]) for a in attempts] == [(1, "worker_lost")]
+
+
+async def test_an_at_most_once_run_of_a_lost_worker_ends_unknown(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(delivery="at_most_once")
+    await world.run_now(job)
+    await world.worker(ttl_us=1_000_000)
+    await world.claim()
+    await clock.advance(2)
+
+    await store.reap(10)
+
+    assert await world.statuses(job) == ["unknown"]
+    assert await world.claim() == []
+
+
+async def test_misfires_follow_the_policy(world: World, clock: StoreClock) -> None:
+    skip = await world.job(schedule="* * * * *", misfire="skip")
+    once = await world.job(schedule="* * * * *", misfire="run_once")
+    catch = await world.job(schedule="* * * * *", misfire={"policy": "catch_up", "window": "5m", "max": 3})
+    await clock.advance(600 + LATE_SECONDS)
+
+    await world.plan()
+
+    def shape(rows: list) -> list:
+        return [(r["status"], r["reason"], r["skip_count"]) for r in reversed(rows) if r["due_us"] <= clock.now_us]
+
+    assert shape(await world.runs(skip)) == [("skipped", "scheduler_down", 10)]
+    assert shape(await world.runs(once)) == [("skipped", "scheduler_down", 9), ("queued", None, 0)]
+    assert shape(await world.runs(catch)) == [
+        ("skipped", "catch_up_expired", 5),
+        ("queued", None, 0),
+        ("queued", None, 0),
+        ("queued", None, 0),
+        ("skipped", "catch_up_expired", 2),
+    ]
+
+
+async def test_pause_withdraws_what_is_staged_and_resume_starts_from_now(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *")
+    await world.plan()
+    await store.pause_job(None, TENANT, job, "test", None, "lunch")
+    assert await world.runs(job) == []
+    await clock.advance(60)
+    await world.plan()
+    assert await world.runs(job) == []
+
+    await store.resume_job(None, TENANT, job, "test")
+    await world.plan()
+
+    assert [r["due_us"] for r in await world.runs(job)] == [clock.now_us + 10_000_000]
+
+
+async def test_pause_until_resumes_by_itself(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *")
+    await store.pause_job(None, TENANT, job, "test", clock.now_us + 60_000_000, None)
+    await clock.advance(50)
+
+    await world.plan()
+
+    assert [r["due_us"] for r in await world.runs(job)] == [START_US + 60_000_000]
+
+
+async def test_overlap_skip_skips_while_an_earlier_run_is_unfinished(world: World, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *", overlap="skip")
+    await world.plan()
+    await clock.advance(10)
+    (first,) = await world.claim()
+    await world.plan()
+    await clock.advance(10)
+
+    assert await world.claim() == []
+
+    await world.settle([first])
+    await world.plan()
+    await clock.advance(10)
+    assert len(await world.claim()) == 1
+    assert (await world.statuses(job))[:3] == ["succeeded", "skipped", "running"]
+
+
+async def test_overlap_queue_runs_one_after_another_in_order(world: World, clock: StoreClock) -> None:
+    await world.job(schedule="*/5 * * * * *", overlap="queue")
+    await world.plan()
+    await clock.advance(15)
+
+    order = []
+    for _ in range(3):
+        (run,) = await world.claim()
+        order.append(run.due_us)
+        assert await world.claim() == []
+        await world.settle([run])
+
+    assert order == sorted(order)
+    assert len(order) == 3
+
+
+async def test_overlap_replace_stops_the_earlier_run_first(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *", overlap="replace")
+    await world.plan()
+    await clock.advance(10)
+    (first,) = await world.claim()
+    await world.plan()
+    await clock.advance(10)
+
+    assert await world.claim() == []
+    assert await store.cancelled("w1") == {first.run_id: "superseded"}
+
+    await world.settle([first], "cancelled", "superseded")
+    (second,) = await world.claim()
+    assert second.due_us == first.due_us + 10_000_000
+    assert (await world.statuses(job))[:2] == ["cancelled", "running"]
+
+
+async def test_max_concurrency_holds_and_the_next_one_starts_when_one_ends(world: World) -> None:
+    job = await world.job(max_concurrency=2)
+    for n in range(5):
+        await world.run_now(job, str(n))
+
+    first = await world.claim()
+    assert len(first) == 2
+    assert await world.claim() == []
+
+    await world.settle(first[:1])
+    assert len(await world.claim()) == 1
+
+
+async def test_chains_start_downstream_runs_in_the_same_transaction(world: World) -> None:
+    a = await world.job(name="a")
+    b = await world.job(name="b", after="a")
+    c = await world.job(name="c", after={"job": "b", "on": "failure"})
+    await world.run_now(a)
+
+    await world.settle(await world.claim())
+    (run_b,) = await world.claim()
+    await world.settle([run_b], "failed", "exception")
+    (run_c,) = await world.claim()
+
+    assert (run_b.job_id, run_b.cause) == (b, "after")
+    assert run_c.job_id == c
+    assert run_c.parent_id == run_b.run_id
+
+
+async def test_a_dead_letter_is_replayed_once(world: World, store: Store) -> None:
+    job = await world.job()
+    run = await world.run_now(job)
+    await world.settle(await world.claim(), "failed", "exception")
+    assert [r["id"] for r in await store.dead_letters(TENANT, None, None, 10)] == [run]
+
+    first = await store.replay(None, TENANT, run)
+    second = await store.replay(None, TENANT, run)
+
+    assert first == second != run
+    assert await store.dead_letters(TENANT, None, None, 10) == []
+
+
+async def test_retry_gives_the_same_run_one_more_attempt(world: World, store: Store) -> None:
+    job = await world.job(retries=0)
+    run = await world.run_now(job)
+    await world.settle(await world.claim(), "failed", "exception")
+
+    await store.retry_run(None, TENANT, run)
+    (again,) = await world.claim()
+
+    assert (again.run_id, again.attempt, again.max_attempts) == (run, 2, 2)
+    await world.settle([again])
+    assert await world.statuses(job) == ["succeeded"]
+
+
+async def test_cancel_ends_a_waiting_run_and_flags_a_running_one(world: World, store: Store) -> None:
+    job = await world.job()
+    waiting = await world.run_now(job, "1")
+    await store.cancel_run(None, TENANT, waiting)
+    running = await world.run_now(job, "2")
+    await world.claim()
+    await store.cancel_run(None, TENANT, running)
+
+    assert await store.cancelled("w1") == {running: "cancelled_by_user"}
+    with pytest.raises(Conflict):
+        await store.cancel_run(None, TENANT, waiting)
+
+
+async def test_delete_leaves_no_later_run(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *")
+    await world.plan()
+    await store.delete_job(None, TENANT, job, "test")
+    await clock.advance(60)
+    await world.plan()
+
+    assert await world.runs(job) == []
+
+
+async def test_max_runs_ends_the_schedule(world: World, clock: StoreClock) -> None:
+    job = await world.job(schedule="* * * * * *", max_runs=3)
+    await world.plan()
+    await clock.advance(20)
+    await world.plan()
+
+    assert len(await world.runs(job)) == 3
+
+
+async def test_shards_are_balanced_and_handed_over(store: Store) -> None:
+    one, two = World(store, "node-1"), World(store, "node-2")
+    await one.shards.tick()
+    await two.shards.tick()
+    await one.shards.tick()
+    await two.shards.tick()
+    assert (len(one.shards.held), len(two.shards.held)) == (32, 32)
+
+    await one.shards.stop()
+    await two.shards.tick()
+
+    assert len(two.shards.held) == 64
+
+
+async def test_an_edit_of_the_schedule_never_fires_the_past(world: World, store: Store, clock: StoreClock) -> None:
+    from horae.core.document import change_job
+    from horae.store.jobs import decode
+
+    job = await world.job(schedule="0 * * * *")
+    await world.plan()
+    await clock.advance(2)
+    view = await store.job(TENANT, job)
+    changed = change_job(
+        decode(view["spec"]), {"schedule": "* * * * *"}, job_id=job, now_us=clock.now_us, created_us=view["created_us"]
+    )
+    await store.change_job(None, TENANT, job, "test", changed, 1)
+    await clock.advance(50)
+    await world.plan()
+
+    assert [r["due_us"] for r in await world.runs(job)] == [START_US + 60_000_000]
+
+
+async def test_keys_make_a_repeat_harmless(store: Store, world: World) -> None:
+    from horae.store.jobs import NewRun
+    from horae.store.once import Once
+
+    job = await world.job()
+    once = Once(TENANT, "key-1", "digest")
+    first = await store.trigger(once, TENANT, job, [NewRun(job, "manual", "a")])
+    second = await store.trigger(once, TENANT, job, [NewRun(job, "manual", "b")])
+
+    assert first == second
+    assert len(await world.runs(job)) == 1
+
+
+async def test_the_sweep_drops_what_is_older_than_the_retention(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job()
+    await store.sweep(86_400_000_000)
+    await world.run_now(job)
+    await world.settle(await world.claim())
+    assert await world.statuses(job) == ["succeeded"]
+    await clock.advance(3 * 86_400)
+
+    await store.sweep(86_400_000_000)
+
+    assert await world.statuses(job) == []
