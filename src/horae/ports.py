@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from horae.core.job import Definition
 from horae.core.plan import Plan
 
 JsonObject = dict[str, Any]
@@ -258,3 +259,113 @@ class JanitorStore(Protocol):
     def gate(self) -> Awaitable[int]: ...
 
     def sweep(self, retention_us: int) -> Awaitable[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """An idempotency key and what it was used for: a digest of method, path and body."""
+
+    tenant: str
+    key: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole HTTP answer, kept for a repeat."""
+
+    status: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    id: str
+    definition: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that somebody asked for. `key` makes its identity; `due_us` None is now; `payload` is JSON text."""
+
+    cause: str
+    key: str
+    due_us: int | None = None
+    priority: str | None = None
+    payload: str | None = None
+    parent_id: str | None = None
+
+
+class Merge(Protocol):
+    """Makes the new definition out of the current one, under the job's lock."""
+
+    def __call__(self, current: Definition, job_id: str, now_us: int, created_us: int) -> Definition: ...
+
+
+class JobStore(Protocol):
+    """What people ask for. With a key, a repeat is answered from the first time."""
+
+    def now(self) -> Awaitable[int]: ...
+
+    def create_jobs(
+        self, once: Once | None, tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool
+    ) -> Awaitable[list[JsonObject]]: ...
+
+    def change_job(
+        self, once: Once | None, tenant: str, word: str, actor: str, merge: Merge, base_version: int | None
+    ) -> Awaitable[str]: ...
+
+    def pause_job(
+        self, once: Once | None, tenant: str, word: str, actor: str, until_us: int | None, reason: str | None
+    ) -> Awaitable[str]: ...
+
+    def resume_job(self, once: Once | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
+
+    def delete_job(self, once: Once | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
+
+    def trigger(self, once: Once | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
+
+    def cancel_run(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
+
+    def retry_run(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
+
+    def replay(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[str]: ...
+
+    def discard(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
+
+
+StoredRow = Mapping[str, Any]
+
+
+class ViewStore(Protocol):
+    """What people look at. Rows carry the store's column names; times are microseconds."""
+
+    def now(self) -> Awaitable[int]: ...
+
+    def check_schema(self) -> Awaitable[None]: ...
+
+    def job(self, tenant: str, word: str) -> Awaitable[StoredRow]: ...
+
+    def jobs(
+        self, tenant: str, filters: JsonObject, sort: str, after: tuple[Any, str] | None, most: int
+    ) -> Awaitable[list[StoredRow]]: ...
+
+    def runs(
+        self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
+    ) -> Awaitable[list[StoredRow]]: ...
+
+    def run(self, tenant: str, run_id: str) -> Awaitable[tuple[StoredRow, list[StoredRow]]]: ...
+
+    def logs(self, run_id: str, attempt: int, seq: int, most: int) -> Awaitable[list[StoredRow]]: ...
+
+    def versions(self, tenant: str, word: str) -> Awaitable[list[StoredRow]]: ...
+
+    def dead_letters(
+        self, tenant: str, job_word: str | None, before_id: str | None, most: int
+    ) -> Awaitable[list[StoredRow]]: ...
+
+    def workers(self) -> Awaitable[list[StoredRow]]: ...
+
+    def recall(self, once: Once) -> Awaitable[Answer | None]: ...
+
+    def remember(self, once: Once, answer: Answer) -> Awaitable[None]: ...

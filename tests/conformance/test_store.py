@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from horae.core.errors import Conflict
+from horae.core.job import Definition
+from horae.core.run import run_id, scheduled_key
+from horae.ports import NewRun, Once
+from horae.store.store import Store
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
-from horae.core.errors import Conflict
-from horae.core.run import run_id, scheduled_key
-from horae.store.store import Store
 
 
 @pytest.fixture
@@ -300,17 +303,14 @@ async def test_shards_are_balanced_and_handed_over(store: Store) -> None:
 
 
 async def test_an_edit_of_the_schedule_never_fires_the_past(world: World, store: Store, clock: StoreClock) -> None:
-    from horae.core.document import change_job
-    from horae.store.jobs import decode
-
     job = await world.job(schedule="0 * * * *")
     await world.plan()
     await clock.advance(2)
-    view = await store.job(TENANT, job)
-    changed = change_job(
-        decode(view["spec"]), {"schedule": "* * * * *"}, job_id=job, now_us=clock.now_us, created_us=view["created_us"]
-    )
-    await store.change_job(None, TENANT, job, "test", changed, 1)
+
+    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+        return msgspec.structs.replace(current, schedule=("* * * * *",))
+
+    await store.change_job(None, TENANT, job, "test", merge, 1)
     await clock.advance(50)
     await world.plan()
 
@@ -318,13 +318,10 @@ async def test_an_edit_of_the_schedule_never_fires_the_past(world: World, store:
 
 
 async def test_keys_make_a_repeat_harmless(store: Store, world: World) -> None:
-    from horae.store.jobs import NewRun
-    from horae.store.once import Once
-
     job = await world.job()
     once = Once(TENANT, "key-1", "digest")
-    first = await store.trigger(once, TENANT, job, [NewRun(job, "manual", "a")])
-    second = await store.trigger(once, TENANT, job, [NewRun(job, "manual", "b")])
+    first = await store.trigger(once, TENANT, job, [NewRun("manual", "a")])
+    second = await store.trigger(once, TENANT, job, [NewRun("manual", "b")])
 
     assert first == second
     assert len(await world.runs(job)) == 1

@@ -7,10 +7,9 @@ from typing import Any
 from horae.core.document import parse_job
 from horae.core.plan import GRACE_US
 from horae.core.timeguard import TimeGuard
-from horae.ports import Claimed, Ending, WorkerState
+from horae.ports import Claimed, Ending, NewJob, NewRun, WorkerState
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
-from horae.store.jobs import NewJob, NewRun
 from horae.store.store import Store
 
 TENANT = "default"
@@ -48,7 +47,7 @@ class World:
                 return
 
     async def run_now(self, job: str, key: str = "1", **fields: Any) -> str:
-        (run,) = await self.store.trigger(None, TENANT, job, [NewRun(job, "manual", f"manual:{key}", **fields)])
+        (run,) = await self.store.trigger(None, TENANT, job, [NewRun("manual", f"manual:{key}", **fields)])
         return run
 
     async def worker(self, id_: str = "w1", ttl_us: int = TTL_US) -> None:

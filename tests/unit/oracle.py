@@ -8,12 +8,14 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 MINUTE = timedelta(minutes=1)
-NAMES = {name: number for number, name in enumerate("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split(), 1)}
-NAMES |= {name: number for number, name in enumerate("SUN MON TUE WED THU FRI SAT".split())}
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+NAMES = {name: number for number, name in enumerate(MONTHS, 1)} | {name: n for n, name in enumerate(WEEKDAYS)}
 BOUNDS = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6)]
 
 
@@ -47,7 +49,7 @@ def walls_of(fields: list[str], first: date, last: date) -> Iterator[datetime]:
                 if fits(fields[2], 2, minute // 60) and fits(fields[1], 1, minute % 60):
                     for second in range(60):
                         if fits(fields[0], 0, second):
-                            yield datetime(day.year, day.month, day.day, minute // 60, minute % 60, second)
+                            yield datetime.combine(day, clock(minute // 60, minute % 60, second))
         day += timedelta(days=1)
 
 
@@ -68,15 +70,15 @@ def first_after_gap(before: datetime, place: ZoneInfo) -> datetime:
 
 
 def matches(fields: list[str], wall: datetime) -> bool:
-    clock = (wall.second, wall.minute, wall.hour)
-    return all(fits(fields[i], i, clock[i]) for i in range(3)) and matches_day(fields, wall.date())
+    shown = (wall.second, wall.minute, wall.hour)
+    return all(fits(fields[place], place, shown[place]) for place in range(3)) and matches_day(fields, wall.date())
 
 
 def matches_day(fields: list[str], day: date) -> bool:
     if not fits(fields[4], 4, day.month):
         return False
-    by_day = fits(fields[3], 3, day.day) or any(is_marked(item, day) for item in fields[3].split(","))
-    by_weekday = fits(fields[5], 5, day.isoweekday() % 7) or any(is_marked(item, day) for item in fields[5].split(","))
+    by_day = fits(fields[3], 3, day.day) or has_mark(fields[3], 3, day)
+    by_weekday = fits(fields[5], 5, day.isoweekday() % 7) or has_mark(fields[5], 5, day)
     if fields[3][0] in "*?" or fields[5][0] in "*?":
         return by_day and by_weekday
     return by_day or by_weekday
@@ -84,34 +86,37 @@ def matches_day(fields: list[str], day: date) -> bool:
 
 @lru_cache(maxsize=100_000)
 def fits(field: str, place: int, value: int) -> bool:
-    return any(value in values_of(item, *BOUNDS[place]) for item in field.split(","))
+    return any(value in values_of(item, place) for item in field.split(",") if not is_mark(item, place))
+
+
+def is_mark(item: str, place: int) -> bool:
+    """Whether the item depends on the month."""
+    return (
+        (place == 3 and item[-1] in "LW") or item.startswith("L-") or (place == 5 and ("#" in item or item[-1] == "L"))
+    )
 
 
 @lru_cache(maxsize=10_000)
-def values_of(item: str, low: int, high: int) -> set[int]:
-    """The values of one item of a list; none for L, W and #, which depend on the month."""
+def values_of(item: str, place: int) -> set[int]:
+    low, high = BOUNDS[place]
     span, _, step = item.partition("/")
-    if any(letter in span for letter in "#W") or span.rstrip("0123456789-").endswith("L"):
-        return set()
     if span in ("*", "?"):
         first, last = low, high
     else:
-        ends = [NAMES.get(end) if end in NAMES else int(end) for end in span.split("-")]
-        first, last = ends[0], ends[-1] if len(ends) == 2 else (high if step else ends[0])
-    found, value, steps = set(), first, 0
-    while True:
-        if steps % int(step or 1) == 0:
-            found.add(value % 7 if high == 6 else value)
-        if value == last or (high == 6 and value == last % 7 and first != 0 and value != first):
-            return found
-        value = low if value >= max(high, last if last > first else high) else value + 1
-        steps += 1
+        first, *rest = [number_of(end) for end in span.split("-")]
+        last = rest[0] if rest else high if step else first
+    values = [*range(first, last + 1)] if first <= last else [*range(first, high + 1), *range(low, last + 1)]
+    return {value % 7 if place == 5 else value for value in values[:: int(step or 1)]}
+
+
+def has_mark(field: str, place: int, day: date) -> bool:
+    return any(is_marked(item, day) for item in field.split(",") if is_mark(item, place))
 
 
 def is_marked(item: str, day: date) -> bool:
     last = calendar.monthrange(day.year, day.month)[1]
     weekday = day.isoweekday() % 7
-    if item.startswith("L") and item != "LW":
+    if item == "L" or item.startswith("L-"):
         return day.day == last - int(item[2:] or 0)
     if item.endswith("W"):
         return is_nearest_workday(last if item == "LW" else int(item[:-1]), day, last)
@@ -120,7 +125,7 @@ def is_marked(item: str, day: date) -> bool:
         return weekday == number_of(name) % 7 and (day.day - 1) // 7 + 1 == int(number)
     if item.endswith("L"):
         return weekday == number_of(item[:-1]) % 7 and day.day + 7 > last
-    return False
+    raise ValueError(item)
 
 
 def is_nearest_workday(wanted: int, day: date, last: int) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,6 +26,11 @@ GROUPS = {
 }
 # A group said in one word: `"retry": 3`, `"misfire": "skip"`.
 SHORT: dict[str, tuple[type, str]] = {"retry": (int, "max_retries"), "misfire": (str, "policy")}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "retry": {"max_retries": 3},
+    "misfire": {"policy": "skip"},
+    "dst": {"gap": "skip"},
+}
 RETRIES = ("max_retries", "maxRetries", "retries")
 PAYLOADS = ("payload", "parameters")
 
@@ -45,12 +49,13 @@ NEEDS = {
 }
 # The key that shows the type of a target whose type is not said.
 TELLTALES = {"url": "http", "command": "shell", "handler": "python", "sleep": "noop", "fail": "noop"}
+NOW = "@now"
 MOST_SCHEDULES = 20
 MOST_UNKNOWN = 20
 SMALLEST_MS, LARGEST_MS = 10**11, 7_258_118_400_000  # 1973, 2200
 
 _INSTANT = re.compile(r"\d{4}-")
-_KINDS = {"@every": "INTERVAL", "@now": "IMMEDIATE", "@manual": "MANUAL"}
+_KINDS = {"@every": "INTERVAL", NOW: "IMMEDIATE", "@manual": "MANUAL"}
 
 # Words of other schedulers that no likeness would find.
 _ELSEWHERE = {
@@ -82,7 +87,7 @@ def gather(document: Mapping[str, Any], answer: Mapping[str, Any], found: Collec
     `answer` is what a read of the job gives now, and empty for a new one: of two names for one thing, one that only
     repeats it yields, so that a read document can be edited at either name and sent back.
     """
-    found.add(_unknown(document))
+    found.faults += _unknown(document)
     given = {name: Given(f"/{name}", document[name]) for name in PLAIN if name in document}
     given |= _grouped(document, found)
     for name, value in (
@@ -104,11 +109,8 @@ def gather_target(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Tar
     if callback is None:
         if "target" not in document:
             return None
-        return (
-            Target({"url": target}, {"": "/target", "url": "/target"}, is_url=True)
-            if isinstance(target, str)
-            else Target(target, {})
-        )
+        is_url = isinstance(target, str)
+        return Target({"url": target} if is_url else target, {"url": "/target"} if is_url else {}, is_url)
     told = target if isinstance(target, str) else (target or {}).get("url")
     pointer = "/target" if isinstance(target, str) else "/target/url"
     current = (answer.get("target") or {}).get("url")
@@ -117,7 +119,7 @@ def gather_target(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Tar
     return Target(keys | {"url": url.value}, {"url": url.pointer}, is_url=True, is_partial=target is None)
 
 
-# A target that is told in the payload: its keys, the first of them the one that must be there, by those of the payload.
+# A target that is told in the payload: for each key of the payload, the target's.
 _IN_PAYLOAD = {
     "http": {"url": "url", "method": "method", "headers": "headers", "body": "body"},
     "shell": {"command": "command", "script": "command", "cwd": "cwd", "env": "env"},
@@ -125,7 +127,7 @@ _IN_PAYLOAD = {
 
 
 def inside_payload(type_: str, payload: Any) -> dict[str, str]:
-    """Which keys of the payload are the target's: by target key, the payload's."""
+    """For each key of the target, the payload's key that holds it; nothing without a URL or a command."""
     names = _IN_PAYLOAD.get(type_, {})
     if not isinstance(payload, dict):
         return {}
@@ -134,24 +136,28 @@ def inside_payload(type_: str, payload: Any) -> dict[str, str]:
 
 
 def at_origin(fault: Fault, origins: Mapping[str, str]) -> Fault:
+    """A target's fault, told at the place the user wrote what it is about."""
     key, _, rest = fault.pointer.removeprefix("/target").removeprefix("/").partition("/")
     origin = origins.get(key)
     if origin is None:
         return fault
-    return replace(fault, pointer=f"{origin}/{rest}" if rest and origin.endswith(f"/{key}") else origin)
+    pointer = f"{origin}/{rest}" if rest and origin.endswith(f"/{key}") else origin
+    detail = fault.detail.replace(label(fault.pointer), label(pointer))
+    hint = fault.hint.replace('"target": {', f'"{origin.split("/")[1]}": {{') if origin.count("/") > 1 else fault.hint
+    return Fault(pointer, detail, hint)
 
 
 def kind_of(text: str) -> str:
     """The schedule type of one schedule text."""
     if _INSTANT.match(text):
         return "FUTURE"
-    return _KINDS.get(text.split(maxsplit=1)[0].lower() if text else "", "CRON")
+    return _KINDS.get(text.partition(" ")[0].lower(), "CRON")
 
 
 def texts_of(schedule: Any) -> tuple[str, ...]:
     """A schedule's texts without `@manual`, which adds no time."""
     texts = [schedule] if isinstance(schedule, str) else schedule or ()
-    return tuple(text for text in texts if kind_of(text) != "MANUAL")
+    return tuple(NOW if kind_of(text) == "IMMEDIATE" else text for text in texts if kind_of(text) != "MANUAL")
 
 
 def settle(
@@ -172,7 +178,7 @@ def _disagreement(first: Given, other: Given) -> Fault:
     return Fault(
         other.pointer,
         f"{label(first.pointer)} ({shown(first.value)}) and {label(other.pointer)} ({shown(other.value)}) "
-        "are two names of one thing and disagree.",
+        "disagree; they are about the same thing.",
         f"Leave out {label(other.pointer)}.",
     )
 
@@ -182,7 +188,7 @@ def _unknown(document: Mapping[str, Any]) -> Iterator[Fault]:
     for key in unknown[:MOST_UNKNOWN]:
         near = _ELSEWHERE.get(key.casefold()) or nearest(key, _NAMES)
         yield Fault(
-            f"/{escape(key)}",
+            f"/{escape(key[:200])}",
             f"{shown(key)} is not a field of a job" + (f'; did you mean "{near}"?' if near else "."),
             f'Write "{near}".' if near else f"The fields are {', '.join(_FIELDS)}.",
         )
@@ -190,8 +196,8 @@ def _unknown(document: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _grouped(document: Mapping[str, Any], found: Collector) -> dict[str, Given]:
     given: dict[str, Given] = {}
-    for group in GROUPS.keys() & document.keys():
-        nothing: dict[str, Given] = {}
+    nothing: dict[str, Given] = {}
+    for group in (name for name in GROUPS if name in document):
         keys = found.attempt(nothing, _open_group, group, document[group], found)
         given |= {f"{group}.{key}": value for key, value in keys.items()}
     return given
@@ -204,11 +210,11 @@ def _open_group(group: str, value: Any, found: Collector) -> dict[str, Given]:
     if group in SHORT and type(value) is SHORT[group][0]:
         return {SHORT[group][1]: Given(pointer, value)}
     if not isinstance(value, dict):
-        raise refuse(pointer, f"an object of {', '.join(keys)}", value)
+        raise refuse(pointer, f"an object of {', '.join(keys)}", value, EXAMPLES[group])
     for key in [key for key in value if key not in keys][:MOST_UNKNOWN]:
         near = nearest(key, keys)
         detail = f'{shown(key)} is not a field of "{group}"' + (f'; did you mean "{near}"?' if near else ".")
-        found.add([Fault(f"{pointer}/{escape(key)}", detail, f"The fields are {', '.join(keys)}.")])
+        found.faults.append(Fault(f"{pointer}/{escape(key[:200])}", detail, f"The fields are {', '.join(keys)}."))
     return {key: Given(f"{pointer}/{key}", value[key]) for key in keys if key in value}
 
 
@@ -241,9 +247,9 @@ def _opened(payload: Any, pointer: str) -> Any:
 def _schedule(document: Mapping[str, Any], answer: Mapping[str, Any]) -> Given | None:
     names, current = [], []
     for name, (convert, echo) in _SCHEDULE_NAMES.items():
+        value, pointer = document.get(name), f"/{name}"
         # A Java `long` that was never set arrives as 0.
-        if name in document and document[name] != 0:
-            value, pointer = document[name], f"/{name}"
+        if name in document and not (convert is _instant and value == 0):
             names.append(Given(pointer, value if value is None else convert(value, pointer)))
             current.append(answer.get(echo))
     chosen = settle(names, current, _covers) if names else None
@@ -264,7 +270,7 @@ def _typed(chosen: Given | None, document: Mapping[str, Any], answer: Mapping[st
     if wanted in NEEDS:
         field, example = NEEDS[wanted]
         raise Invalid([Fault(pointer, f'"schedule_type" {wanted} needs "{field}".', f"Add {example}.")])
-    return Given(pointer, "@now" if wanted == "IMMEDIATE" else "@manual")
+    return Given(pointer, NOW if wanted == "IMMEDIATE" else "@manual")
 
 
 def _covers(schedule: Any, other: Any) -> bool:
@@ -315,5 +321,5 @@ _SCHEDULE_NAMES: dict[str, tuple[Check, str]] = {
 }
 
 _FIELDS = ("name", "schedule", "target", "payload", *GROUPS, *PLAIN[1:])
-_NAMES = frozenset({*_FIELDS, *_SCHEDULE_NAMES, *PAYLOADS, *RETRIES, "schedule_type", "callback_url"})
-_KNOWN = _NAMES | READ_ONLY
+_NAMES = (*_FIELDS, *_SCHEDULE_NAMES, *PAYLOADS, *RETRIES, "schedule_type", "callback_url")
+_KNOWN = READ_ONLY.union(_NAMES)

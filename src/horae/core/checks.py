@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,7 +28,6 @@ T = TypeVar("T")
 DEEPEST = 64
 MOST_FAULTS = 50
 LARGEST_INTEGER = 2**64
-LONGEST_SECONDS = 1e11
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -36,7 +36,6 @@ class Collector:
     """Gathers faults, so that one answer names them all."""
 
     faults: list[Fault] = field(default_factory=list)
-    codes: set[str] = field(default_factory=set)
 
     def attempt(self, otherwise: T, check: Callable[..., T], *args: Any) -> T:
         """What `check` returns, or `otherwise` with its faults kept."""
@@ -44,16 +43,11 @@ class Collector:
             return check(*args)
         except Invalid as error:
             self.faults += error.faults
-            self.codes.add(error.code)
             return otherwise
-
-    def add(self, faults: Iterable[Fault]) -> None:
-        self.faults += faults
-        self.codes.add("invalid")
 
     def finish(self) -> None:
         if self.faults:
-            raise Invalid(self.faults[:MOST_FAULTS], self.codes.pop() if len(self.codes) == 1 else "invalid")
+            raise Invalid(self.faults[:MOST_FAULTS])
 
 
 def refuse(pointer: str, wanted: str, value: object, example: object = None, hint: str = "") -> Invalid:
@@ -64,7 +58,7 @@ def refuse(pointer: str, wanted: str, value: object, example: object = None, hin
 
 def label(pointer: str) -> str:
     if not pointer:
-        return "A job"
+        return "The document"
     path = pointer[1:].replace("/", ".").replace("~1", "/").replace("~0", "~")
     return f'"{path[:80]}"'
 
@@ -116,17 +110,6 @@ def text(*, most: int, least: int = 1, forbidden: re.Pattern[str] = CONTROL, exa
     return check
 
 
-def matching(pattern: str, wanted: str, example: str) -> Check:
-    compiled = re.compile(pattern)
-
-    def check(value: Any, pointer: str) -> str:
-        if not isinstance(value, str) or not compiled.fullmatch(value):
-            raise refuse(pointer, wanted, value, example)
-        return value
-
-    return check
-
-
 def integer(least: int, most: int, example: int) -> Check:
     def check(value: Any, pointer: str) -> int:
         if type(value) is not int or not least <= value <= most:
@@ -148,13 +131,14 @@ def number(least: float, most: float, example: float) -> Check:
 def choice(*names: str, synonyms: Mapping[str, str] | None = None) -> Check:
     """One of a closed list. `synonyms` are words that people write instead; they only serve the hint."""
     allowed, known = frozenset(names), synonyms or {}
-    wanted = f"one of {', '.join(names)}"
 
     def check(value: Any, pointer: str) -> str:
         if isinstance(value, str) and value in allowed:
             return value
-        near = (known.get(value.casefold()) or nearest(value, names)) if isinstance(value, str) else None
-        raise refuse(pointer, wanted, value, hint=f"Did you mean {snippet(pointer, near)}?" if near else "")
+        near = nearest(value, (*names, *known)) if isinstance(value, str) else None
+        best = known.get(near, near) if near else names[0]
+        hint = f"{'Did you mean' if near else 'Write'} {snippet(pointer, best)}{'?' if near else '.'}"
+        raise refuse(pointer, f"one of {', '.join(names)}", value, hint=hint)
 
     return check
 
@@ -164,7 +148,7 @@ def duration(least_us: int, most_us: int, example: str) -> Check:
 
     def check(value: Any, pointer: str) -> int:
         is_number = type(value) in (int, float)
-        if not (is_number or isinstance(value, str)) or (is_number and abs(value) > LONGEST_SECONDS):
+        if not (is_number or isinstance(value, str)) or (is_number and abs(value) > 1e11):
             raise refuse(pointer, wanted, value, example)
         us = parse_duration(value, pointer)
         if not least_us <= us <= most_us:
@@ -190,7 +174,7 @@ def each(check: Check, *, most: int, what: str) -> Check:
 
 def unsound(document: object) -> list[Fault]:
     """What can be neither stored nor sent on: NUL, half characters, infinite numbers, bottomless nesting."""
-    return [] if _is_sound(document, DEEPEST) else _flaws(document, "", DEEPEST)[:MOST_FAULTS]
+    return [] if _is_sound(document, DEEPEST) else list(islice(_flaws(document, "", DEEPEST), MOST_FAULTS))
 
 
 def _is_sound(value: object, room: int) -> bool:
@@ -219,24 +203,21 @@ def _is_storable(value: str) -> bool:
     return True
 
 
-def _flaws(value: object, pointer: str, room: int) -> list[Fault]:
+def _flaws(value: object, pointer: str, room: int) -> Iterator[Fault]:
     match value:
         case dict() | list() if not room:
-            return [Fault(pointer, f"{label(pointer)} is nested more than {DEEPEST} levels deep.")]
+            yield Fault(pointer, f"{label(pointer)} is nested more than {DEEPEST} levels deep.", "Flatten it.")
         case dict():
-            return [fault for key, item in value.items() for fault in _entry_flaws(key, item, pointer, room)]
+            for key, item in value.items():
+                if flaw := _flaw(key) if isinstance(key, str) else "is not text":
+                    yield Fault(pointer, f"{label(pointer)} has a key that {flaw}.", "Rename it.")
+                else:
+                    yield from _flaws(item, f"{pointer}/{escape(key)}", room - 1)
         case list():
-            return [fault for at, item in enumerate(value) for fault in _flaws(item, f"{pointer}/{at}", room - 1)]
-        case _:
-            flaw = _flaw(value)
-            return [Fault(pointer, f"{label(pointer)} {flaw}.")] if flaw else []
-
-
-def _entry_flaws(key: object, item: object, pointer: str, room: int) -> list[Fault]:
-    flaw = _flaw(key) if isinstance(key, str) else "is not text"
-    if flaw:
-        return [Fault(pointer, f"A key of {label(pointer)} {flaw}.")]
-    return _flaws(item, f"{pointer}/{escape(str(key))}", room - 1)
+            for at, item in enumerate(value):
+                yield from _flaws(item, f"{pointer}/{at}", room - 1)
+        case _ if flaw := _flaw(value):
+            yield Fault(pointer, f"{label(pointer)} {flaw}.", "Leave it out.")
 
 
 def _flaw(value: object) -> str | None:
@@ -268,10 +249,10 @@ _TYPES = {
     **dict.fromkeys(("database_query", "notification", "etl_task", "data_sync"), "custom"),
 }
 _ENDINGS = {"succeeded": "success", "failed": "failure"}
+_TOKEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9._/-]{1,63}")
 
 short_text = text(most=200, example="daily-report")
-token = matching(r"[A-Za-z0-9._-]{1,64}", "1 to 64 letters, digits, dots, dashes or underscores", "default")
 
 
 def check_size(value: Any, pointer: str) -> Any:
@@ -285,6 +266,13 @@ def check_size(value: Any, pointer: str) -> Any:
     raise Invalid([Fault(pointer, f"{label(pointer)} has {size:,} bytes as JSON; the limit is {LARGEST:,}.", hint)])
 
 
+def check_token(value: Any, pointer: str) -> str:
+    """The name of a queue or a tenant."""
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+        raise refuse(pointer, "1 to 64 letters, digits, dots, dashes or underscores", value, "default")
+    return value
+
+
 def _name(value: Any, pointer: str) -> str:
     name = str(short_text(value, pointer))
     if "/" in name or not name.strip() or name in (".", ".."):
@@ -295,7 +283,7 @@ def _name(value: Any, pointer: str) -> str:
 
 def _type(value: Any, pointer: str) -> str:
     known = _TYPES.get(value.strip().casefold()) if isinstance(value, str) else None
-    return known or str(choice(*TYPES)(value, pointer))
+    return known or str(choice(*TYPES, synonyms=_TYPES)(value, pointer))
 
 
 def _priority(value: Any, pointer: str) -> str:
@@ -320,7 +308,7 @@ def _labels(value: Any, pointer: str) -> dict[str, str]:
             detail = (
                 f"A label's key has 1 to 63 letters, digits, dots, dashes, underscores or slashes; got {shown(key)}."
             )
-            found.add([Fault(where, detail, f"Write {snippet(pointer, {'team': 'billing'})}.")])
+            found.faults.append(Fault(where, detail, f"Write {snippet(pointer, {'team': 'billing'})}."))
         found.attempt("", _label_value, item, where)
     found.finish()
     return value
@@ -385,7 +373,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "type": ("type", _type),
     "payload": ("payload", check_size),
     "priority": ("priority", _priority),
-    "queue": ("queue", token),
+    "queue": ("queue", check_token),
     "timeout": ("timeout_us", duration(1_000, DAY_US, "30s")),
     "retry.max_retries": ("retry.max_retries", integer(0, 100, 3)),
     "retry.backoff": ("retry.backoff", choice("exponential", "linear", "fixed", synonyms={"constant": "fixed"})),

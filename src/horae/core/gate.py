@@ -77,7 +77,7 @@ def admit(facts: Facts) -> Verdicts:
 class _Counts:
     def __init__(self, running: list[Running]) -> None:
         self.by_job = Counter(run.job_id for run in running)
-        self.by_group = Counter(run.group for run in running if run.group)
+        self.by_group = Counter(run.group for run in running)
         self.by_queue = Counter((run.tenant, run.queue) for run in running)
         self.by_tenant = Counter(run.tenant for run in running)
 
@@ -135,5 +135,5 @@ def _caps_are_full(candidate: Candidate, facts: Facts, counts: _Counts) -> str |
         return "tenant_concurrency"
     most = facts.caps.get((candidate.tenant, candidate.queue))
     if most is not None and counts.by_queue[candidate.tenant, candidate.queue] >= most:
-        return "queue_concurrency"
+        return "slots_full"
     return None

@@ -39,9 +39,6 @@ NOT_STARTED = (
     "schedule_changed",
     "superseded",
     "dependency_failed",
-    "job_deleted",
-    "max_runs_reached",
-    "not_scheduled",
 )
 WAITING = (
     "no_worker",
@@ -49,15 +46,11 @@ WAITING = (
     "slots_full",
     "job_concurrency",
     "tenant_concurrency",
-    "queue_concurrency",
     "rate_limited",
-    "circuit_open",
     "behind_higher_priority",
     "jitter",
     "retry_backoff",
     "waiting_for_upstream",
-    "not_due_yet",
-    "clock_held",
 )
 ENDED_BADLY = (
     "exit_code",
@@ -65,7 +58,6 @@ ENDED_BADLY = (
     "http_status",
     "timeout",
     "worker_lost",
-    "worker_drained",
     "cancelled_by_user",
     "cancelled_by_policy",
     "payload_rejected",
@@ -120,7 +112,7 @@ def judge(
 ) -> Verdict:
     if succeeded:
         return Verdict(SUCCEEDED)
-    if reason == "circuit_open":
+    if reason == "rate_limited":
         return Verdict(None, max(retry_after_us or 0, 1_000_000), counts=False)
     if not is_retryable or attempt.number >= attempt.max_attempts:
         return Verdict(FAILED)

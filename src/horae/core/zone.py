@@ -91,7 +91,7 @@ def next_instant(zone: str, after_s: int, find: FindWall, gap: str, fold: str) -
         low, high = wanted_walls(segment, at, until, fold)
         wall = find(low)
         if wall < high:
-            return wall - offset
+            return wall - offset if wall - offset < HORIZON_S else None
         # Nothing is wanted before `wall`, so skip the probing of the years between; but not past a fold that
         # will show what lies before `low` again. Two days hide any offset and any gap.
         at = until if final_to < low else max(until, wall - 2 * DAY_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import socket
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -30,7 +31,9 @@ KEEP_ALIVE_SECONDS = 4.0
 LONGEST_RETRY_AFTER_SECONDS = 3600.0
 EXCERPT_IN_ERROR = 1000
 
-_HEX = frozenset("0123456789abcdef")
+_LOST = "the connection was lost before an answer"
+_TRACE = re.compile("[0-9a-f]{32}")
+_PLAIN = re.compile("[ !-$&-~]*")
 
 
 class _Call(NamedTuple):
@@ -100,8 +103,18 @@ class HttpExecutor:
             await self._session.close()
 
     async def _attempt(self, call: _Call, request: Request) -> _End:
+        session = self._session or self._open()
         try:
-            answer = await self._exchange(call, _limits(request.timeout_seconds))
+            async with session.request(
+                call.method,
+                call.url,
+                headers=call.headers,
+                data=call.body,
+                allow_redirects=False,
+                timeout=_limits(request.timeout_seconds),
+                middlewares=None if call.method == "POST" else (_send_once,),
+            ) as response:
+                answer = await read_answer(response, self._body_cap, self._read_cap)
         except aiohttp.ConnectionTimeoutError:
             return _End(failed("exception", self._unreached(call, "timed out")))
         except TimeoutError:
@@ -109,13 +122,6 @@ class HttpExecutor:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return self._explain(call, error)
         return _End(_judge(call, answer), answer.status < 500, answer.size_bytes)
-
-    async def _exchange(self, call: _Call, limits: aiohttp.ClientTimeout) -> Answer:
-        session = self._session or self._open()
-        async with session.request(
-            call.method, call.url, headers=call.headers, data=call.body, allow_redirects=False, timeout=limits
-        ) as response:
-            return await read_answer(response, self._body_cap, self._read_cap)
 
     def _open(self) -> aiohttp.ClientSession:
         from horae import __version__
@@ -131,7 +137,6 @@ class HttpExecutor:
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": f"horae/{__version__}"},
-            middlewares=(_send_once,),
             trust_env=False,
         )
         return self._session
@@ -157,6 +162,8 @@ class HttpExecutor:
                 return _End(failed("exception", f"{host}: no TLS connection: {error.os_error}"))
             case aiohttp.ClientConnectorError():
                 return _End(failed("exception", self._unreached(call, error.os_error.strerror)))
+            case aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError():
+                return _End(failed("exception", f"{host}: {_LOST}"))
             case ValueError():
                 return _End(rejected(str(error)), is_healthy=None)
             case _:
@@ -190,18 +197,14 @@ class _CheckedResolver(AbstractResolver):
         await self._inner.close()
 
 
-class _Dropped(aiohttp.ClientError):
-    """The connection was lost before an answer; what the server did is unknown."""
-
-
 async def _send_once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from sending GET and PUT again when the connection drops: an attempt is one request."""
+    """Keep aiohttp from sending all but POST again when the connection drops: an attempt is one request."""
     try:
         return await send(request)
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise _Dropped("the connection was lost before an answer") from error
+        raise aiohttp.ClientError(_LOST) from error
 
 
 @lru_cache(maxsize=256)
@@ -215,9 +218,9 @@ def _call_of(request: Request) -> _Call:
     destination, url = _locate(target["url"])
     method = target.get("method") or "POST"
     headers = _own_headers(request)
-    body = None
-    if method not in BODILESS:
-        body, headers["Content-Type"] = _body_of(request, target)
+    body, content_type = (None, "") if method in BODILESS else _body_of(request, target)
+    if body is not None:
+        headers["Content-Type"] = content_type
     for name, value in (target.get("headers") or {}).items():
         headers["Content-Type" if name.lower() == "content-type" else name] = value
     return _Call(destination, url, method, headers, body, read_expect(target.get("expect")))
@@ -245,23 +248,23 @@ def _own_headers(request: Request) -> dict[str, str]:
         "X-Horae-Attempt": str(request.attempt),
         "X-Horae-Scheduled-For": due_text(request.scheduled_for_us),
         "X-Horae-Fence": str(request.fence),
-        "traceparent": _traceparent(request),
+        "traceparent": _traceparent(request.run_id, request.attempt),
     }
 
 
 def _header_text(text: str) -> str:
     """As it is when plain; otherwise percent-encoded, so that any name fits and can be read back."""
-    if text.isascii() and text.isprintable() and "%" not in text:
+    if _PLAIN.fullmatch(text):
         return text
     return quote(text, safe=" !#$&'()*+,/:;=?@[]~", errors="replace")
 
 
-def _traceparent(request: Request) -> str:
+def _traceparent(run_id: str, attempt: int) -> str:
     """One trace for a run and one span for each attempt, the same whoever computes them."""
-    trace = request.run_id.replace("-", "")
-    if len(trace) != 32 or not _HEX.issuperset(trace):
-        trace = blake2b(request.run_id.encode(), digest_size=16).hexdigest()
-    span = blake2b(f"{request.run_id}/{request.attempt}".encode(), digest_size=8).hexdigest()
+    trace = run_id.replace("-", "")
+    if not _TRACE.fullmatch(trace):
+        trace = blake2b(run_id.encode(errors="replace"), digest_size=16).hexdigest()
+    span = blake2b(f"{trace}{attempt}".encode(), digest_size=8).hexdigest()
     return f"00-{trace}-{span}-01"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -51,12 +52,13 @@ def clean(text: str, limit: int = MAX_ERROR_CHARACTERS) -> str:
 def json_result(value: Any) -> Any:
     """A result as a store can keep it, or ValueError. The copy cannot be changed by whoever returned it."""
     try:
-        faults = unsound(msgspec.to_builtins(value, builtin_types=()))
-        text = to_json(value)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, default=msgspec.to_builtins).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"the result is not JSON: {error}") from error
-    if faults:
-        raise ValueError(f"the result cannot be kept: {faults[0].detail}")
     if len(text) > MAX_RESULT_BYTES:
         raise ValueError(f"the result is {len(text)} bytes of JSON, more than {MAX_RESULT_BYTES}")
-    return msgspec.json.decode(text)
+    copy = json.loads(text)
+    faults = unsound(copy)
+    if faults:
+        raise ValueError(f"the result cannot be kept: {faults[0].detail}")
+    return copy

@@ -18,6 +18,7 @@ from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_
 from horae.core.plan import COUNT_AT_MOST
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import count_between, latest_at_or_before, next_after
+from horae.ports import Merge, NewJob, NewRun
 from horae.store.database import Row, Statement, Steps, transaction
 from horae.store.results import end_waiting
 
@@ -170,25 +171,6 @@ SCHEDULE_FIELDS = ("schedule", "timezone", "dst", "calendar", "start_us", "end_u
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Definition).decode
-
-
-@dataclass(frozen=True, slots=True)
-class NewJob:
-    id: str
-    definition: Definition
-
-
-@dataclass(frozen=True, slots=True)
-class NewRun:
-    """A run that somebody asked for. `key` makes its identity; `due_us` None is now."""
-
-    job_id: str
-    cause: str
-    key: str
-    due_us: int | None = None
-    priority: str | None = None
-    payload: str | None = None
-    parent_id: str | None = None
 
 
 @transaction
@@ -360,18 +342,24 @@ def _give_up_missed(held: Held, due_us: int | None, reason: str) -> Steps[None]:
 
 
 @transaction
-def change(tenant: str, word: str, actor: str, definition: Definition, base_version: int | None) -> Steps[str]:
-    """A new version. The schedule takes effect now and never fires the past; other changes keep the cursor."""
+def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int | None) -> Steps[str]:
+    """A new version, merged under the lock. The schedule takes effect now and never fires the past; other changes
+    keep the cursor.
+    """
     held = yield from hold_alive(tenant, word)
     if base_version is not None and base_version != held.row["version"]:
         raise Stale(f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.')
+    definition = merge(held.definition, held.id, held.now_us, held.row["created_us"])
+    if definition == held.definition:
+        return held.id
     resolved = yield from _resolved(tenant, held.id, definition)
     if isinstance(resolved, Invalid):
         raise resolved
     if resolved.name != held.definition.name:
         taken = yield NAMES_TAKEN(tenant=tenant, wanted=[(resolved.name,)])
-        if taken:
-            raise _name_conflict(resolved.name, {resolved.name}) or AssertionError
+        conflict = _name_conflict(resolved.name, {row["name"] for row in taken})
+        if conflict:
+            raise conflict
     due_us, fired = yield from _withdraw(held)
     version = held.row["version"] + 1
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
@@ -453,11 +441,11 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     if held.row["state"] == "deleted":
         return held.id
     due_us, fired = yield from _withdraw(held)
-    yield from _give_up_missed(held, due_us, "job_deleted")
+    yield from _give_up_missed(held, due_us, "schedule_changed")
     yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=fired)
     waiting = yield WAITING_RUNS(id=held.id)
-    yield from end_waiting([row["id"] for row in waiting], "cancelled", "job_deleted")
-    yield STOP_RUNNING(id=held.id, reason="job_deleted")
+    yield from end_waiting([row["id"] for row in waiting], "cancelled", "cancelled_by_user")
+    yield STOP_RUNNING(id=held.id, reason="cancelled_by_user")
     yield DELETE_ALL_CHAINS(id=held.id)
     yield DELETE_LABELS(id=held.id)
     yield SET_STATE(id=held.id, state="deleted", paused_us=None, until_us=None, reason=None, now_us=held.now_us)

@@ -7,10 +7,10 @@ answer is added afterwards; until then a repeat is answered from the result.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from horae.core.errors import Fault, Invalid
+from horae.ports import Answer, Once
 from horae.store.database import Statement, Steps, Transaction, reading, statement, transaction
 
 T = TypeVar("T")
@@ -28,21 +28,6 @@ RECALL = Statement("SELECT request, status, answer FROM idempotency WHERE tenant
 KEEP = Statement("UPDATE idempotency SET status = :status, answer = :answer WHERE tenant = :tenant AND key = :key")
 
 
-@dataclass(frozen=True, slots=True)
-class Once:
-    """A key and what it was used for: a digest of method, path and body."""
-
-    tenant: str
-    key: str
-    request: str
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    body: str
-
-
 def guarded(once: Once | None, inner: Transaction[T]) -> Transaction[T]:
     return inner if once is None else _guarded(once, inner)
 
@@ -53,8 +38,7 @@ def _guarded(once: Once, inner: Transaction[T]) -> Steps[T]:
     if not taken:
         row = (yield RECALL(tenant=once.tenant, key=once.key))[0]
         _check(once, row["request"])
-        kept: T = json.loads(row["answer"])["result"]
-        return kept
+        return cast("T", json.loads(row["answer"])["result"])
     result = yield from inner.steps()
     yield KEEP(tenant=once.tenant, key=once.key, status=0, answer=json.dumps({"result": result}))
     return result

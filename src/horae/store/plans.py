@@ -6,16 +6,21 @@ from horae.core.run import run_id, scheduled_key
 from horae.ports import Decision, DueTimer, Planned, Scan
 from horae.store.database import Query, Row, Statement, Steps, reading, statement, transaction
 
-# The due timers of the held shards, oldest first. The index is by time, so a long backlog is never sorted.
+# The due timers of the held shards, oldest first. The index is by time, so a long backlog is never sorted. `IS TRUE`
+# keeps PostgreSQL from turning an IN into a join that it then plans as a loop in a loop.
 DUE = Statement("""
+WITH t AS MATERIALIZED (
+    SELECT job_id, shard, due_us, version, fired
+    FROM timers
+    WHERE due_us IS NOT NULL AND due_us <= (SELECT horae_now()) + :ahead_us
+      AND (shard IN (SELECT shard FROM {rows:held(shard integer)})) IS TRUE
+    ORDER BY due_us
+    LIMIT :most
+)
 SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, j.created_us, v.spec, (SELECT horae_now()) AS now_us
-FROM timers t
+FROM t
 JOIN jobs j ON j.id = t.job_id
 JOIN job_versions v ON v.job_id = t.job_id AND v.version = t.version
-WHERE t.due_us IS NOT NULL AND t.due_us <= (SELECT horae_now()) + :ahead_us
-  AND t.shard IN (SELECT shard FROM {rows:held(shard integer)})
-ORDER BY t.due_us
-LIMIT :most
 """)
 
 # When the first of the others comes into sight.
@@ -26,14 +31,15 @@ SELECT horae_now() AS now_us,
 
 _RUN_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                    queued_us, available_us, attempt, max_attempts, is_once, token)"""
-_RUN_VALUES = """slots.id, j.id, j.tenant, m.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key, 'queued',
+_RUN_VALUES = """slots.id, j.id, j.tenant, slots.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key, 'queued',
        slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0"""
 _SKIP_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, ended_us,
                     attempt, max_attempts, token, reason, skip_until_us, skip_count)"""
-_SKIP_VALUES = """skips.id, j.id, j.tenant, m.version, 'schedule', j.queue, j.priority, 'skipped', skips.due_us,
+_SKIP_VALUES = """skips.id, j.id, j.tenant, skips.version, 'schedule', j.queue, j.priority, 'skipped', skips.due_us,
        skips.due_us, horae_now(), horae_now(), 0, j.max_attempts, 0, skips.reason, skips.until_us, skips.count"""
-_SLOTS = "{rows:slots(id text, job_id text, due_us bigint, run_at_us bigint)}"
-_SKIPS = "{rows:skips(id text, job_id text, due_us bigint, until_us bigint, count integer, reason text)}"
+_SLOTS = "{rows:slots(id text, job_id text, version integer, due_us bigint, run_at_us bigint)}"
+_SKIPS = """{rows:skips(id text, job_id text, version integer, due_us bigint, until_us bigint, count integer,
+                    reason text)}"""
 _CURSORS = """{rows:due(job_id text, shard integer, epoch bigint, due_us bigint, next_us bigint, version integer,
                     fires integer)}"""
 
@@ -51,21 +57,21 @@ WITH lease AS MATERIALIZED (
     FROM {_CURSORS}
     JOIN lease ON lease.shard = due.shard AND lease.epoch = due.epoch
     WHERE t.job_id = due.job_id AND t.due_us = due.due_us AND t.version = due.version
-    RETURNING t.job_id, t.version
+    RETURNING t.job_id
 ), opened AS (
     INSERT INTO runs {_RUN_COLUMNS}
     SELECT {_RUN_VALUES}
     FROM {_SLOTS}
-    JOIN m ON m.job_id = slots.job_id
     JOIN jobs j ON j.id = slots.job_id
+    WHERE (slots.job_id IN (SELECT m.job_id FROM m)) IS TRUE
     ON CONFLICT (id) DO NOTHING
     RETURNING 1
 ), skipped AS (
     INSERT INTO history {_SKIP_COLUMNS}
     SELECT {_SKIP_VALUES}
     FROM {_SKIPS}
-    JOIN m ON m.job_id = skips.job_id
     JOIN jobs j ON j.id = skips.job_id
+    WHERE (skips.job_id IN (SELECT m.job_id FROM m)) IS TRUE
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM m) AS moved, (SELECT count(*) FROM opened) AS opened,
@@ -80,16 +86,13 @@ FROM {_CURSORS}
 JOIN leases lease ON lease.shard = due.shard AND lease.epoch = due.epoch
 WHERE timers.job_id = due.job_id AND timers.due_us = due.due_us AND timers.version = due.version
   AND lease.owner = :owner AND lease.expires_us > horae_now()
-RETURNING timers.job_id, timers.version
+RETURNING timers.job_id
 """)
-
-_MOVED = "{rows:m(job_id text, version integer)}"
 
 OPEN = Statement(f"""
 INSERT INTO runs {_RUN_COLUMNS}
 SELECT {_RUN_VALUES}
 FROM {_SLOTS}
-JOIN {_MOVED} ON m.job_id = slots.job_id
 JOIN jobs j ON j.id = slots.job_id
 WHERE true
 ON CONFLICT (id) DO NOTHING
@@ -100,7 +103,6 @@ SKIP = Statement(f"""
 INSERT INTO history {_SKIP_COLUMNS}
 SELECT {_SKIP_VALUES}
 FROM {_SKIPS}
-JOIN {_MOVED} ON m.job_id = skips.job_id
 JOIN jobs j ON j.id = skips.job_id
 RETURNING 1
 """)
@@ -126,10 +128,11 @@ def plan_postgres(owner: str, decisions: list[Decision]) -> Steps[Planned]:
 def plan_sqlite(owner: str, decisions: list[Decision]) -> Steps[Planned]:
     query = _query(PLAN, owner, decisions)
     moved = yield MOVE(owner=owner, due=query.params["due"])
-    m = [(row["job_id"], row["version"]) for row in moved]
-    opened = yield OPEN(slots=query.params["slots"], m=m)
-    skipped = (yield SKIP(skips=query.params["skips"], m=m)) if query.params["skips"] else []
-    return Planned(len(m), len(opened), len(skipped))
+    jobs = {row["job_id"] for row in moved}
+    opened = yield OPEN(slots=[slot for slot in query.params["slots"] if slot[1] in jobs])
+    skips = [skip for skip in query.params["skips"] if skip[1] in jobs]
+    skipped = (yield SKIP(skips=skips)) if skips else []
+    return Planned(len(jobs), len(opened), len(skipped))
 
 
 def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
@@ -141,10 +144,11 @@ def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
             (job, timer.shard, decision.epoch, timer.due_us, plan_.next_us, timer.version, len(plan_.slots))
         )
         for slot in plan_.slots:
-            slots.append((run_id(job, scheduled_key(slot.due_us), slot.due_us), job, slot.due_us, slot.run_at_us))
+            id_ = run_id(job, scheduled_key(slot.due_us), slot.due_us)
+            slots.append((id_, job, timer.version, slot.due_us, slot.run_at_us))
         for skip in plan_.skips:
-            key = run_id(job, scheduled_key(skip.from_us), skip.from_us)
-            skips.append((key, job, skip.from_us, skip.until_us, skip.count, skip.reason))
+            id_ = run_id(job, scheduled_key(skip.from_us), skip.from_us)
+            skips.append((id_, job, timer.version, skip.from_us, skip.until_us, skip.count, skip.reason))
     return plan(owner=owner, due=cursors, slots=slots, skips=skips)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from horae.ports import Again, Ending, LogChunk
-from horae.store.database import Rows, Statement, Steps, transaction
+from horae.store.database import Row, Rows, Statement, Steps, transaction
 
 _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
                ended_us, attempt, max_attempts, token, worker, reason, error, result, payload, parent_id)"""
@@ -61,7 +61,8 @@ WHERE r.id IN (SELECT id FROM {{rows:chosen(id text)}})
 # A result that nobody waits for any more, unless it is the repeat of one that was taken.
 LATE = Statement("""
 INSERT INTO events (at_us, tenant, kind, job_id, run_id, actor, reason)
-SELECT horae_now(), coalesce(r.tenant, h.tenant), 'late_result', coalesce(r.job_id, h.job_id), late.id, :worker, late.reason
+SELECT horae_now(), coalesce(r.tenant, h.tenant), 'late_result', coalesce(r.job_id, h.job_id), late.id, :worker,
+       late.reason
 FROM {rows:late(id text, token bigint, reason text)}
 LEFT JOIN runs r ON r.id = late.id
 LEFT JOIN history h ON h.id = late.id
@@ -76,7 +77,7 @@ WHERE h.id IN (SELECT id FROM {rows:dead(id text)}) AND h.status = 'failed'
 ON CONFLICT (run_id) DO UPDATE SET at_us = excluded.at_us, replayed_as = NULL, discarded_us = NULL
 """)
 
-# The runs that these endings start, in the same transaction. Their id comes from the upstream run, so they are made once.
+# The runs that these endings start, in the same transaction. Their id comes from the upstream run: made once.
 FOLLOW = Statement("""
 INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                   queued_us, available_us, attempt, max_attempts, is_once, token, parent_id)
@@ -226,7 +227,7 @@ def reap_sqlite(most: int) -> Steps[int]:
 
 
 def _reap(most: int, *, is_postgres: bool) -> Steps[int]:
-    """Takes runs back from silent workers: again if allowed, else to an honest end. The judgement is read under the lock."""
+    """Takes runs back from silent workers: again if allowed, else to an honest end. Judged under the lock."""
     first = yield LOST(most=most)
     if not first:
         return 0
@@ -249,12 +250,12 @@ def _reap(most: int, *, is_postgres: bool) -> Steps[int]:
     return len(lost)
 
 
-def _lost_status(row: dict[str, object]) -> str | None:
+def _lost_status(row: Row) -> str | None:
     if row["cancel"] is not None:
         return "cancelled"
     if row["is_once"]:
         return "unknown"
-    return None if int(str(row["attempt"])) < int(str(row["max_attempts"])) else "failed"
+    return None if row["attempt"] < row["max_attempts"] else "failed"
 
 
 @transaction

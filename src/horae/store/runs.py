@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from horae.core.errors import Conflict, NotFound
+from horae.ports import NewRun
 from horae.store.database import Row, Statement, Steps, transaction
-from horae.store.jobs import NewRun, open_runs
+from horae.store.jobs import open_runs
 from horae.store.results import end_waiting
 
 LIVE = Statement("SELECT id, state, cancel FROM runs WHERE id = :run_id AND tenant = :tenant FOR UPDATE")
@@ -98,7 +99,7 @@ def replay(tenant: str, run_id: str) -> Steps[str]:
         raise Conflict(f"Run {run_id} was discarded from the dead letters.", "discarded")
     ended = yield ENDED(run_id=run_id, tenant=tenant)
     payload = ended[0]["payload"] if ended else None
-    new = NewRun(letter["job_id"], "replay", f"replay:{run_id}", payload=payload, parent_id=run_id)
+    new = NewRun("replay", f"replay:{run_id}", payload=payload, parent_id=run_id)
     opened = yield from open_runs(tenant, letter["job_id"], [new])
     yield MARK_REPLAYED(run_id=run_id, new_id=opened[0])
     return opened[0]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from horae.store import claims, fleet, jobs, leases, once, plans, results, runs, upkeep, views
+from horae.store import claims, explain, fleet, jobs, leases, once, plans, results, runs, upkeep, views
+from horae.ports import Beat, Leases, Once, WorkerState
 from horae.store.database import Database, Transaction
 from horae.store.migrate import check_schema, migrate
 from horae.store.postgres import PostgresDatabase
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 
 def _verb(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, P], Awaitable[T]]:
-    def run(self: Store, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    def run(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         return self.database.run(prepare(*args, **kwargs))
 
     return run
@@ -27,17 +28,17 @@ def _pair(
 ) -> Callable[Concatenate[Store, P], Awaitable[T]]:
     """A verb whose statements truly differ; there are five of them, each with its reason beside it."""
 
-    def run(self: Store, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    def run(self: Store, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         prepare = postgres if self.database.dialect == "postgres" else sqlite
         return self.database.run(prepare(*args, **kwargs))
 
     return run
 
 
-def _change(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, once.Once | None, P], Awaitable[T]]:
+def _change(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, Once | None, P], Awaitable[T]]:
     """A verb that people ask for; with an idempotency key it is done once, however often it is asked."""
 
-    def run(self: Store, key: once.Once | None, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    def run(self: Store, key: Once | None, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         return self.database.run(once.guarded(key, prepare(*args, **kwargs)))
 
     return run
@@ -90,18 +91,18 @@ class Store:
     versions = _verb(views.versions)
     dead_letters = _verb(views.dead_letters)
     workers = _verb(views.workers)
-    scheduler_count = _verb(views.scheduler_count)
+    explain_facts = _verb(explain.facts)
 
     recall = _verb(once.recall)
     remember = _verb(once.remember)
 
-    def keep_leases(self, owner: str, ttl_us: int) -> Awaitable[leases.Leases]:
+    def keep_leases(self, owner: str, ttl_us: int) -> Awaitable[Leases]:
         return self.control.run(leases.keep(owner, ttl_us))
 
     def release_leases(self, owner: str) -> Awaitable[None]:
         return self.control.run(leases.release(owner))
 
-    def beat(self, worker: fleet.WorkerState, ttl_us: int) -> Awaitable[fleet.Beat]:
+    def beat(self, worker: WorkerState, ttl_us: int) -> Awaitable[Beat]:
         return self.control.run(fleet.beat(worker, ttl_us))
 
     def cancelled(self, worker: str) -> Awaitable[dict[str, str]]:

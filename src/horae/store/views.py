@@ -172,8 +172,6 @@ WHERE h.job_id = :id AND h.status = 'skipped' AND h.due_us <= :at_us AND h.skip_
 LIMIT 1
 """)
 
-SCHEDULERS = Statement("SELECT count(*) AS n FROM schedulers WHERE expires_us > horae_now()")
-
 NOW = Statement("SELECT horae_now() AS now_us")
 
 
@@ -249,7 +247,3 @@ def dead_letters(tenant: str, job_word: str | None, before_id: str | None, most:
 def workers() -> Steps[Rows]:
     return (yield WORKERS())
 
-
-@reading
-def scheduler_count() -> Steps[int]:
-    return int((yield SCHEDULERS())[0]["n"])

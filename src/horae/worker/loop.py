@@ -35,6 +35,8 @@ from horae.worker.results import Results
 
 POLL_SECONDS = 1.0
 BUSY_SECONDS = 0.01
+# Slots that become free within this time are filled by one claim.
+GATHER_SECONDS = 0.004
 LIMITS_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
@@ -42,6 +44,7 @@ SPECS_KEPT = 20_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
 OVERTIME_SECONDS = 15.0
+DRAINED = "drained"
 
 _decode = msgspec.json.Decoder(Definition).decode
 
@@ -90,7 +93,8 @@ class Worker:
         self._is_draining = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
-        self.has_room = asyncio.Event()
+        self._room_timer: asyncio.TimerHandle | None = None
+        self.on_room: Callable[[], None] = lambda: None
 
     @property
     def running(self) -> int:
@@ -201,21 +205,28 @@ class Worker:
         reason = self._stops.get(run.run_id)
         if reason is None:
             return
-        if reason != "worker_drained":
+        if reason != DRAINED:
             status = "cancelled"
         elif definition.delivery == "at_most_once":
             status = "unknown"
         else:
             error = "The worker was told to stop before the run had ended."
-            self.results.again(Again(run.run_id, run.token, 0, reason, error, grace=1))
+            self.results.again(Again(run.run_id, run.token, 0, "worker_lost", error, grace=1))
             return
+        if status == "unknown":
+            reason = "worker_lost"
         self.results.end(Ending(run.run_id, run.token, status, reason, None, None))
 
     def _finished(self, run_id: str) -> None:
         self._tasks.pop(run_id, None)
         self._claims.pop(run_id, None)
         self._stops.pop(run_id, None)
-        self.has_room.set()
+        if self._room_timer is None:
+            self._room_timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._tell_room)
+
+    def _tell_room(self) -> None:
+        self._room_timer = None
+        self.on_room()
 
     # Staying alive
 
@@ -285,7 +296,7 @@ class Worker:
         self._is_draining = True
         tasks = list(self._tasks.values())
         for run_id in list(self._tasks):
-            self._stop_run(run_id, "worker_drained")
+            self._stop_run(run_id, DRAINED)
         if tasks:
             await asyncio.wait(tasks, timeout=10)
         with contextlib.suppress(Unavailable):

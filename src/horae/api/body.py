@@ -1,0 +1,207 @@
+"""Request bodies: bytes within a limit, JSON without its traps, and the small documents of single routes.
+
+What a job's document means is core/document.py's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NoReturn
+
+from starlette.requests import Request
+
+from horae.api.problems import Refused
+from horae.core.checks import Check, Collector, escape, nearest, refuse, shown, unsound
+from horae.core.duration import parse_instant
+from horae.core.errors import Fault, HoraeError, Invalid
+from horae.core.schedule import HORIZON_US
+
+MOST_BYTES = 1 << 20
+MOST_BATCH_BYTES = 64 << 20
+MOST_ITEMS = 10_000
+# A value of JSON may be two bytes, its Python object is 30 times that: this bounds what a body of 64 MiB can take.
+MOST_VALUES = 2_000_000
+LARGE_BYTES = 256 << 10
+MOST_UNKNOWN = 20
+
+_JSON = frozenset({"", "application/json", "text/json"})
+_NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and (len(told) > 15 or int(told) > most):
+        raise _too_large(most)
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise _too_large(most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def read_json(request: Request, body: bytes) -> Any:
+    if not _is_json(_media_type(request)):
+        raise _unsupported(request, "application/json")
+    return await _off_the_loop(partial(decode, body), len(body))
+
+
+async def read_object(request: Request, body: bytes) -> Any:
+    """As `read_json`, but no body at all is an empty object."""
+    return await read_json(request, body) if body.strip() else {}
+
+
+async def read_items(request: Request, body: bytes, name: str) -> list[Any | HoraeError]:
+    """The items of a batch: `{name: […]}`, or a line each. A line that is not JSON is an error in its place."""
+    media_type = _media_type(request)
+    if media_type in _NDJSON:
+        return await _off_the_loop(partial(_lines, body), len(body))
+    if not _is_json(media_type):
+        raise _unsupported(request, "application/json or application/x-ndjson")
+    document = await _off_the_loop(partial(decode, body), len(body))
+    items: list[Any | HoraeError] = read_fields(document, {name: _items}, deep=False).get(name)  # type: ignore[assignment]
+    if items is None:
+        raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', f'Write {{"{name}": […]}}.')])
+    return items
+
+
+def decode(body: bytes) -> Any:
+    """JSON as RFC 8259 has it, and no name twice: of two values one would be lost without a word."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_VALUES:
+        raise Refused(413, "too_large", f"The body has more than {MOST_VALUES:,} values.")
+    if not body.strip():
+        raise _not_json("it is empty")
+    try:
+        return _decode(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _not_json(f"byte {error.start + 1} is not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise _not_json(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise _not_json("it is nested too deeply; 64 levels are the limit") from None
+    except ValueError as error:
+        raise _not_json(str(error)) from None
+
+
+def read_fields(document: object, fields: Mapping[str, Check], pointer: str = "", *, deep: bool = True) -> dict[str, Any]:
+    """The fields of a small document, checked; null is the same as absent. `deep` looks for what cannot be stored."""
+    if not isinstance(document, dict):
+        raise refuse(pointer, "a JSON object", document)
+    if deep and (flaws := unsound(document)):
+        raise Invalid([Fault(f"{pointer}{flaw.pointer}", flaw.detail, flaw.hint) for flaw in flaws])
+    found = Collector()
+    found.faults += _unknown(document, fields, pointer)
+    values = {
+        name: found.attempt(None, check, document[name], f"{pointer}/{name}")
+        for name, check in fields.items()
+        if document.get(name) is not None
+    }
+    found.finish()
+    return values
+
+
+def check_instant(value: Any, pointer: str) -> int:
+    if not isinstance(value, str):
+        raise refuse(pointer, "a time", value, hint="Write a time such as 2030-01-01T09:00:00Z.")
+    us = parse_instant(value, pointer)
+    if not 0 <= us < HORIZON_US:
+        raise refuse(pointer, "a time from 1970 to 2200", value, hint="Write a time such as 2030-01-01T09:00:00Z.")
+    return us
+
+
+def _items(value: Any, pointer: str) -> list[Any]:
+    if not isinstance(value, list) or len(value) > MOST_ITEMS:
+        raise refuse(pointer, f"a list of at most {MOST_ITEMS:,} objects", value)
+    return value
+
+
+def _lines(body: bytes) -> list[Any | HoraeError]:
+    items: list[Any | HoraeError] = []
+    for number, line in enumerate(_split(body), 1):
+        if not line.strip():
+            continue
+        if len(items) == MOST_ITEMS:
+            raise refuse("", f"at most {MOST_ITEMS:,} lines", "more", hint="Send the rest in another request.")
+        items.append(_line(line, number))
+    return items
+
+
+def _line(line: bytes, number: int) -> Any | HoraeError:
+    if len(line) > MOST_BYTES:
+        return Refused(413, "too_large", f"Line {number} has more than {MOST_BYTES:,} bytes.")
+    try:
+        return decode(line)
+    except Refused as error:
+        return Refused(error.status, error.code, f"Line {number}: {error.detail}")
+
+
+def _split(body: bytes) -> Iterator[bytes]:
+    """Lines one by one: a body of nothing but line ends must not become a list of millions."""
+    start = 0
+    while start < len(body):
+        end = body.find(b"\n", start)
+        end = len(body) if end < 0 else end
+        yield body[start:end]
+        start = end + 1
+
+
+async def _off_the_loop(read: Callable[[], Any], size: int) -> Any:
+    return await asyncio.to_thread(read) if size > LARGE_BYTES else read()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise ValueError(f"the name {shown(name)} comes twice in one object")
+            names.add(name)
+    return found
+
+
+def _constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a number of JSON")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_constant).decode
+
+
+def _unknown(document: Mapping[str, Any], fields: Mapping[str, Check], pointer: str) -> Iterator[Fault]:
+    unknown = [name for name in document if name not in fields]
+    known = ", ".join(fields) or "none"
+    for name in unknown[:MOST_UNKNOWN]:
+        near = nearest(name, fields)
+        detail = f"{shown(name)} is not a field here" + (f'; did you mean "{near}"?' if near else ".")
+        yield Fault(f"{pointer}/{escape(name[:200])}", detail, f'Write "{near}".' if near else f"Fields: {known}.")
+
+
+def _media_type(request: Request) -> str:
+    kind, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.partition("charset=")[2].strip(' "').lower()
+    if charset not in ("", "utf-8", "utf8") or request.headers.get("content-encoding", "identity") != "identity":
+        raise _unsupported(request, "JSON in UTF-8, not compressed")
+    return kind.strip().lower()
+
+
+def _is_json(media_type: str) -> bool:
+    return media_type in _JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
+
+
+def _unsupported(request: Request, wanted: str) -> Refused:
+    got = shown(request.headers.get("content-type", ""))
+    hint = "With curl: -H 'Content-Type: application/json'."
+    fault = Fault("/headers/Content-Type", f"The body must be {wanted}; its Content-Type is {got}.", hint)
+    return Refused(415, "unsupported_media_type", fault.detail, [fault])
+
+
+def _not_json(why: str) -> Refused:
+    return Refused(400, "not_json", f"The body is not JSON: {why}.")
+
+
+def _too_large(most: int) -> Refused:
+    return Refused(413, "too_large", f"The body is larger than {most:,} bytes.")

@@ -1,0 +1,83 @@
+"""One method of one path: how it is served, and how the OpenAPI file tells of it. Rooms of routes are lists of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from horae.api.body import MOST_BYTES, read_json, read_object
+from horae.api.query import Parameter
+from horae.commands import Caller
+from horae.core.errors import NotFound
+from horae.ports import Once
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request that has come through the door: who asks, with which parameters, body and idempotency key."""
+
+    request: Request
+    request_id: str
+    base: str
+    caller: Caller
+    query: Mapping[str, Any]
+    body: bytes
+    once: Once | None
+
+    def word(self, name: str) -> str:
+        """A part of the path: an id or a name."""
+        word = str(self.request.path_params[name])
+        if "\0" in word:
+            raise NotFound(f"There is no such {name}.")
+        return word
+
+    async def document(self) -> Any:
+        return await read_json(self.request, self.body)
+
+    async def fields(self) -> Any:
+        """The body of a route that can do without one."""
+        return await read_object(self.request, self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    document: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def body(self) -> bytes:
+        try:
+            return _encode(self.document)
+        except UnicodeEncodeError:
+            # An error inside may quote half a character.
+            return json.dumps(self.document).encode()
+
+
+Serve: TypeAlias = Callable[[Call], Awaitable[Reply | Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """`takes` and `gives` name schemas of the OpenAPI file; an operation that takes nothing reads no body."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    serve: Serve
+    query: tuple[Parameter, ...] = ()
+    takes: str | None = None
+    gives: str = "Object"
+    status: int = 200
+    most_bytes: int = MOST_BYTES
+    is_body_optional: bool = False
+    media_types: tuple[str, ...] = ("application/json",)

@@ -1,0 +1,119 @@
+"""Errors on the wire: whatever went wrong becomes one problem document (RFC 9457), and only here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound, Stale, Unavailable
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Unauthorized(HoraeError):
+    """Nobody we know. The text is always the same, so that it tells nothing."""
+
+    code = "unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("This needs a key: send Authorization: Bearer KEY, or X-API-Key: KEY.")
+
+
+class Refused(HoraeError):
+    """A request that cannot be read, whatever it asks for. `status` is the HTTP one."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        faults: list[Fault] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.faults = faults or []
+        self.headers = headers or {}
+
+
+class Broken(HoraeError):
+    """A bug of ours, as much as a caller may know of it."""
+
+    code = "internal"
+
+    def __init__(self) -> None:
+        super().__init__("Something broke on our side. It is in the log under this request id.")
+
+
+_STATUSES: dict[type[HoraeError], int] = {
+    Invalid: 422,
+    NotFound: 404,
+    Conflict: 409,
+    Stale: 412,
+    Denied: 403,
+    Unauthorized: 401,
+    Unavailable: 503,
+}
+_TITLES = {
+    400: "The request cannot be read",
+    401: "A key is needed",
+    403: "Not allowed",
+    404: "Not found",
+    405: "This path has no such method",
+    409: "In conflict with how things are",
+    412: "Changed by somebody else",
+    413: "Too large",
+    415: "Not a kind of content that is read here",
+    422: "The input breaks a rule",
+    500: "Something broke on our side",
+    503: "Not available now",
+}
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}
+
+# What the store says about itself (addresses, constraints) is for the log.
+_UNAVAILABLE = (
+    "The store did not answer, so it is not known whether this was done. Repeat it; an Idempotency-Key makes that safe."
+)
+_DUPLICATE = "Another request took the same name or id at this moment. Nothing was done."
+
+
+def problem_of(error: HoraeError, request_id: str) -> dict[str, Any]:
+    status = _status(error)
+    faults = error.faults if isinstance(error, Invalid | Refused) else []
+    return {
+        "type": f"urn:horae:problem:{error.code}",
+        "title": _TITLES.get(status, "Refused"),
+        "status": status,
+        "detail": _detail(error),
+        "code": error.code,
+        "errors": [{"pointer": fault.pointer, "detail": fault.detail, "hint": fault.hint} for fault in faults],
+        "request_id": request_id,
+    }
+
+
+def problem_answer(error: HoraeError, request_id: str, **more: Any) -> Response:
+    """`more` are members beyond those of every problem."""
+    document = problem_of(error, request_id) | more
+    headers = dict(_HEADERS.get(document["status"], {}))
+    if isinstance(error, Refused):
+        headers |= error.headers
+    # ASCII only: a fault may quote half a character, which is no UTF-8.
+    return Response(json.dumps(document).encode(), document["status"], headers, MEDIA_TYPE)
+
+
+def _status(error: HoraeError) -> int:
+    if isinstance(error, Refused):
+        return error.status
+    return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
+
+
+def _detail(error: HoraeError) -> str:
+    if isinstance(error, Unavailable):
+        return _UNAVAILABLE
+    if isinstance(error, Conflict) and error.code == "duplicate":
+        return _DUPLICATE
+    return error.detail

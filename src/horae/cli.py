@@ -1,0 +1,128 @@
+"""The command line. Server verbs go through the app; nothing heavy is imported before a verb is known."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from horae.core.errors import Fault, HoraeError, Invalid
+
+if TYPE_CHECKING:
+    from horae.config import Settings
+
+USAGE, UNAVAILABLE = 2, 4
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="horae", prog_name="horae")
+def main() -> None:
+    """Cron you can ask why: a job scheduler with an API and a memory."""
+
+
+def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = [
+        click.option("--port", type=int, help="Port of the API (HORAE_PORT)."),
+        click.option("--host", help="Address of the API (HORAE_HOST)."),
+        click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL)."),
+        click.option("--worker-slots", type=int, help="Runs at once in this process (HORAE_WORKER_SLOTS)."),
+        click.option("--worker-queues", help="Queues it serves, comma separated, * for all (HORAE_WORKER_QUEUES)."),
+        click.option("--lease-seconds", type=float, help="Shard lease (HORAE_LEASE_SECONDS)."),
+        click.option("--heartbeat-seconds", type=float, help="Worker heartbeat (HORAE_HEARTBEAT_SECONDS)."),
+        click.option("--visibility-seconds", type=float, help="Silence that loses a worker (HORAE_VISIBILITY_SECONDS)."),
+        click.option("--lookahead-seconds", type=float, help="How far ahead to stage (HORAE_LOOKAHEAD_SECONDS)."),
+        click.option("--egress-allow", help="Address ranges jobs may reach besides public ones (HORAE_EGRESS_ALLOW)."),
+        click.option("--shell", type=click.Choice(["off", "sandbox", "on"]), help="Shell jobs (HORAE_SHELL)."),
+        click.option("--retention-days", type=float, help="How long finished runs are kept (HORAE_RETENTION_DAYS)."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.option("--data", type=click.Path(path_type=Path), help="Folder of the database. Default: ./.horae")
+@_server_options
+def dev(data: Path | None, **flags: Any) -> None:
+    """Everything in one process on embedded SQLite, for one developer: no authentication, loopback only."""
+    folder = data or Path(os.environ.get("HORAE_DATA", ".horae"))
+    if flags.get("database_url") is None and "HORAE_DATABASE_URL" not in os.environ:
+        flags["database_url"] = f"sqlite:///{folder / 'horae.db'}"
+    settings = _settings(flags, is_dev=True)
+    if settings.is_sqlite:
+        Path(settings.database_url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    click.echo(
+        f"horae is starting at http://{settings.host}:{settings.port}\n"
+        f"  data: {settings.database_url}\n  stop: Ctrl+C",
+        err=True,
+    )
+    _run(settings)
+
+
+@main.command()
+@click.option("--roles", help="Any of api,scheduler,worker (HORAE_ROLES).")
+@_server_options
+def serve(**flags: Any) -> None:
+    """A node of a fleet, or a whole horae on one host: authentication on."""
+    _run(_settings(flags, is_dev=False))
+
+
+@main.command()
+@click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL).")
+def migrate(**flags: Any) -> None:
+    """Bring the schema up to date. Safe to repeat, and while other nodes run."""
+    settings = _settings(flags, is_dev=True)
+
+    from horae.app import migrate_store
+
+    done = _guarded(lambda: asyncio.run(migrate_store(settings)))
+    click.echo("\n".join(f"applied {name}" for name in done) or "The schema is up to date.")
+
+
+def _settings(flags: dict[str, Any], *, is_dev: bool) -> Settings:
+    from horae.config import read_settings
+
+    return _guarded(lambda: read_settings(os.environ, flags, is_dev=is_dev))
+
+
+def _run(settings: Settings) -> None:
+    from horae.app import App
+    from horae.telemetry import configure
+
+    configure(is_terminal=sys.stderr.isatty())
+
+    async def work() -> None:
+        await App(settings).run()
+
+    _guarded(lambda: _loop_runner()(work()))
+
+
+def _loop_runner() -> Callable[[Any], Any]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+def _guarded(work: Callable[[], Any]) -> Any:
+    """Our own errors in words, with an exit code; anything else is a bug and shows its trace."""
+    try:
+        return work()
+    except Invalid as error:
+        for fault in error.faults:
+            click.echo(_words(fault), err=True)
+        sys.exit(USAGE)
+    except HoraeError as error:
+        click.echo(f"error[{error.code}]: {error.detail}", err=True)
+        sys.exit(UNAVAILABLE)
+
+
+def _words(fault: Fault) -> str:
+    hint = f"\nhint: {fault.hint}" if fault.hint else ""
+    return f"error: {fault.pointer}: {fault.detail}{hint}"

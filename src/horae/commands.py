@@ -1,0 +1,145 @@
+"""The use cases that change something: create, change, pause, trigger, cancel, replay. Who may is asked before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from horae.core.document import change_job, parse_job
+from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
+from horae.core.job import Definition
+from horae.ports import JobStore, NewJob, NewRun, Once
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf: the tenant whose things are touched, and a name for the record."""
+
+    tenant: str
+    actor: str
+
+
+class Commands:
+    """`wake` tells the movers of this process that there is something new; they would find it anyway."""
+
+    def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None]) -> None:
+        self._store = store
+        self._new_id = new_id
+        self._wake = wake
+
+    async def create_job(self, caller: Caller, document: object, once: Once | None) -> str:
+        (answer,) = await self.create_jobs(caller, [document], once, atomic=True)
+        if isinstance(answer, HoraeError):
+            raise answer
+        return answer
+
+    async def create_jobs(
+        self, caller: Caller, documents: list[object], once: Once | None, *, atomic: bool
+    ) -> list[str | HoraeError]:
+        """The id of each job, or why it was refused, in order. `atomic`: all or none."""
+        now_us = await self._store.now()
+        parsed = [self._parse(document, caller, now_us) for document in documents]
+        good = [job for job in parsed if isinstance(job, NewJob)]
+        if not good or (atomic and len(good) < len(parsed)):
+            return [job if isinstance(job, Invalid) else _undone() for job in parsed]
+        saved = iter(await self._store.create_jobs(once, caller.tenant, caller.actor, good, atomic=atomic))
+        answers = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
+        if atomic and any(isinstance(answer, HoraeError) for answer in answers):
+            return [answer if isinstance(answer, HoraeError) else _undone() for answer in answers]
+        self._wake()
+        return answers
+
+    def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:
+        job_id = self._new_id()
+        try:
+            return NewJob(job_id, parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant))
+        except Invalid as error:
+            return error
+
+    async def change_job(
+        self, caller: Caller, word: str, document: object, once: Once | None, base_version: int | None
+    ) -> str:
+        """Only the fields given change. Raises Stale when `base_version` is no longer the current one."""
+
+        def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+            return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us)
+
+        job_id = await self._store.change_job(once, caller.tenant, word, caller.actor, merge, base_version)
+        self._wake()
+        return job_id
+
+    async def put_job(
+        self, caller: Caller, word: str, document: object, once: Once | None, base_version: int | None
+    ) -> tuple[str, bool]:
+        """Changes a job, or creates it when the name is not known. The answer says whether it was created."""
+        try:
+            return await self.change_job(caller, word, document, once, base_version), False
+        except NotFound:
+            if not isinstance(document, dict) or base_version is not None:
+                raise
+        document = {"name": word, **document}
+        return await self.create_job(caller, document, once), True
+
+    async def pause_job(
+        self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
+    ) -> str:
+        return await self._store.pause_job(once, caller.tenant, word, caller.actor, until_us, reason)
+
+    async def resume_job(self, caller: Caller, word: str, once: Once | None) -> str:
+        job_id = await self._store.resume_job(once, caller.tenant, word, caller.actor)
+        self._wake()
+        return job_id
+
+    async def delete_job(self, caller: Caller, word: str) -> str:
+        job_id = await self._store.delete_job(None, caller.tenant, word, caller.actor)
+        self._wake()
+        return job_id
+
+    async def trigger(
+        self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None
+    ) -> list[str]:
+        runs = [
+            NewRun("manual", f"manual:{self._new_id()}", request.run_at_us, request.priority, request.payload)
+            for request in requests
+        ]
+        run_ids = await self._store.trigger(once, caller.tenant, word, runs)
+        self._wake()
+        return run_ids
+
+    async def cancel_run(self, caller: Caller, run_id: str, once: Once | None) -> None:
+        await self._store.cancel_run(once, caller.tenant, run_id)
+        self._wake()
+
+    async def retry_run(self, caller: Caller, run_id: str, once: Once | None) -> None:
+        await self._store.retry_run(once, caller.tenant, run_id)
+        self._wake()
+
+    async def replay(self, caller: Caller, run_id: str, once: Once | None) -> str:
+        new_id = await self._store.replay(once, caller.tenant, run_id)
+        self._wake()
+        return new_id
+
+    async def discard(self, caller: Caller, run_id: str) -> None:
+        await self._store.discard(None, caller.tenant, run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What a manual run may override. `payload` is JSON text; None keeps the job's."""
+
+    payload: str | None = None
+    priority: str | None = None
+    run_at_us: int | None = None
+
+
+def _answer(saved: dict[str, Any]) -> str | HoraeError:
+    if "job_id" in saved:
+        return str(saved["job_id"])
+    if saved["faults"]:
+        return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
+    return Conflict(saved["detail"], saved["code"])
+
+
+def _undone() -> Conflict:
+    return Conflict("Not saved, because another job of the same atomic batch was refused.", "batch_refused")

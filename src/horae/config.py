@@ -1,0 +1,161 @@
+"""Settings from flags and environment into one frozen value; a misspelt variable is refused, not ignored."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+
+from horae.core.egress import allow_ranges
+from horae.core.errors import Fault, Invalid
+
+ROLES = ("api", "scheduler", "worker")
+LOOPBACK = "127.0.0.0/8,::1"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One field is one variable `HORAE_…` and one flag `--…`."""
+
+    database_url: str = "sqlite:///.horae/horae.db"
+    queue_url: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8700
+    roles: str = "api,scheduler,worker"
+    admin_key: str = ""
+    secret_key: str = ""
+    worker_slots: int = 100
+    worker_queues: str = "default"
+    lease_seconds: float = 15.0
+    heartbeat_seconds: float = 5.0
+    visibility_seconds: float = 15.0
+    lookahead_seconds: float = 15.0
+    egress_allow: str = ""
+    shell: str = "off"
+    retention_days: float = 30.0
+    failpoints: str = ""
+    testing: bool = False
+    is_dev: bool = False
+
+    @property
+    def role_set(self) -> frozenset[str]:
+        return frozenset(self.roles.split(","))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return tuple(self.worker_queues.split(","))
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.database_url.startswith("sqlite:///")
+
+
+# Read elsewhere: by the client, or by tests.
+OTHER_VARIABLES = frozenset({"HORAE_URL", "HORAE_API_KEY", "HORAE_CONTEXT", "HORAE_DATA", "HORAE_TESTING"})
+_INTERNAL = frozenset({"is_dev"})
+_LEAST = {
+    "port": 0,
+    "worker_slots": 1,
+    "lease_seconds": 1,
+    "heartbeat_seconds": 0.5,
+    "visibility_seconds": 1,
+    "lookahead_seconds": 0,
+    "retention_days": 0.01,
+}
+
+
+def read_settings(environment: Mapping[str, str], flags: Mapping[str, object], *, is_dev: bool) -> Settings:
+    """Flags win over the environment, the environment over the defaults. Raises Invalid with every fault."""
+    faults = _unknown(environment)
+    values: dict[str, object] = {"is_dev": is_dev}
+    if is_dev:
+        values |= {"egress_allow": LOOPBACK, "shell": "on"}
+    for field in fields(Settings):
+        given = flags.get(field.name)
+        if given is None:
+            given = environment.get(f"HORAE_{field.name.upper()}")
+        if given is None or field.name in _INTERNAL:
+            continue
+        try:
+            values[field.name] = _convert(field.name, str(given), str(field.type))
+        except ValueError as error:
+            faults.append(Fault(f"HORAE_{field.name.upper()}", str(error)))
+    if faults:
+        raise Invalid(faults, "settings")
+    settings = Settings(**values)  # type: ignore[arg-type]
+    faults = _check(settings)
+    if faults:
+        raise Invalid(faults, "settings")
+    return settings
+
+
+def _unknown(environment: Mapping[str, str]) -> list[Fault]:
+    known = {f"HORAE_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES
+    faults = []
+    for name in environment:
+        if name.startswith("HORAE_") and name not in known and not name.startswith("HORAE_TEST_"):
+            near = difflib.get_close_matches(name, known, 1, 0.5)
+            hint = f"Did you mean {near[0]}?" if near else "See the list of settings in docs/settings.md."
+            faults.append(Fault(name, f"{name} is not a setting of horae.", hint))
+    return faults
+
+
+def _convert(name: str, text: str, kind: str) -> object:
+    if kind == "bool":
+        return text.lower() in ("1", "true", "yes", "on")
+    if kind in ("int", "float"):
+        try:
+            number = int(text) if kind == "int" else float(text)
+        except ValueError:
+            raise ValueError(f'"{text}" is not a number.') from None
+        if not number >= _LEAST.get(name, 0):
+            raise ValueError(f"{text} is too small: at least {_LEAST.get(name, 0)}.")
+        return number
+    return text.strip()
+
+
+def _check(settings: Settings) -> list[Fault]:
+    faults = []
+    wrong = sorted(settings.role_set - set(ROLES))
+    if wrong:
+        faults.append(Fault("HORAE_ROLES", f'"{wrong[0]}" is not a role.', f"Choose from {', '.join(ROLES)}."))
+    if not settings.database_url.startswith(("sqlite:///", "postgresql://", "postgres://")):
+        hint = "Write sqlite:///path/to/file.db or postgresql://user:password@host:port/db."
+        faults.append(Fault("HORAE_DATABASE_URL", "The database URL is neither SQLite nor PostgreSQL.", hint))
+    if settings.queue_url:
+        detail = "Redis and Kafka are fast lanes to come; this release uses the database as the queue."
+        faults.append(Fault("HORAE_QUEUE_URL", detail, "Leave HORAE_QUEUE_URL unset."))
+    if settings.shell not in ("off", "sandbox", "on"):
+        faults.append(Fault("HORAE_SHELL", f'"{settings.shell}" is not a mode.', "Choose off, sandbox or on."))
+    if settings.failpoints and not settings.testing:
+        faults.append(Fault("HORAE_FAILPOINTS", "Fault points are for tests.", "Set HORAE_TESTING=1 as well."))
+    if settings.heartbeat_seconds * 2 > settings.visibility_seconds:
+        detail = "A worker must be able to miss one heartbeat."
+        faults.append(Fault("HORAE_VISIBILITY_SECONDS", detail, "Set it to at least twice HORAE_HEARTBEAT_SECONDS."))
+    try:
+        allow_ranges(settings.egress_allow)
+    except ValueError as error:
+        faults.append(Fault("HORAE_EGRESS_ALLOW", str(error), "Write ranges such as 10.0.0.0/8,fd00::/8."))
+    return faults + _check_exposure(settings)
+
+
+def _check_exposure(settings: Settings) -> list[Fault]:
+    if settings.is_dev and not _is_loopback(settings.host):
+        detail = f"`horae dev` has no authentication and binds to loopback only; {settings.host} is not loopback."
+        return [Fault("HORAE_HOST", detail, "Use `horae serve`, which asks for a key.")]
+    if not settings.is_dev and not settings.is_sqlite and not settings.secret_key:
+        hint = "Set HORAE_SECRET_KEY to any text of 32 characters or more, the same on every node."
+        return [Fault("HORAE_SECRET_KEY", "`serve` on PostgreSQL needs a secret key.", hint)]
+    if settings.secret_key and len(settings.secret_key) < 32:
+        return [Fault("HORAE_SECRET_KEY", "The secret key is too short.", "Use 32 characters or more.")]
+    return []
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

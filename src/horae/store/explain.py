@@ -1,0 +1,122 @@
+"""Gathers the facts about one due time of one job; what they mean is decided in core/explain.py."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from horae.core.errors import NotFound
+from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
+from horae.core.job import Definition, bucket_of, need_of
+from horae.core.run import run_id, scheduled_key
+from horae.store.database import Row, Rows, Statement, Steps, reading
+from horae.store.jobs import FIND, decode
+from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, WORKERS
+
+JOB = Statement("""
+SELECT j.id, j.tenant, j.name, j.created_us, j.state, t.due_us, t.fired, horae_now() AS now_us,
+       (SELECT count(*) FROM schedulers s WHERE s.expires_us > horae_now()) AS schedulers
+FROM jobs j
+JOIN timers t ON t.job_id = j.id
+WHERE j.id = :id
+""")
+
+# Waiting runs that come first; counted up to a hundred, since nobody needs it more exactly.
+AHEAD = Statement("""
+SELECT count(*) AS n
+FROM (SELECT 1 FROM runs r
+      WHERE r.state = 'queued' AND r.queue = :queue AND r.priority < :priority AND r.available_us <= (SELECT horae_now())
+      LIMIT 100) AS first
+""")
+
+LIMITS_OF = Statement("SELECT queue, is_paused FROM limits WHERE tenant = :tenant AND queue IN ('', :queue)")
+
+
+@reading
+def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
+    """`at_us` None is the job's next due time, or now when it has none."""
+    found = yield FIND(tenant=tenant, word=word)
+    if not found:
+        raise NotFound(f'There is no job "{word}".')
+    job = (yield JOB(id=found[0]["id"]))[0]
+    at_us = at_us if at_us is not None else job["due_us"] or job["now_us"]
+    versions = [Version(v["version"], decode(v["spec"]), v["created_us"]) for v in reversed((yield VERSIONS(id=job["id"])))]
+    events = yield EVENTS_OF_JOB(id=job["id"])
+    run = yield from _run(tenant, job, at_us)
+    fleet = yield from _fleet(job, versions[-1].definition)
+    deleted = [event["at_us"] for event in events if event["kind"] == "deleted"]
+    return Facts(
+        job_id=job["id"],
+        name=job["name"],
+        created_us=job["created_us"],
+        deleted_us=deleted[-1] if deleted else None,
+        now_us=job["now_us"],
+        at_us=at_us,
+        due_us=job["due_us"],
+        fired=job["fired"],
+        versions=versions,
+        pauses=_pauses(events),
+        run=run,
+        fleet=fleet,
+    )
+
+
+def _run(tenant: str, job: Row, at_us: int) -> Steps[RunFact | None]:
+    wanted = run_id(job["id"], scheduled_key(at_us), at_us)
+    rows = yield RUNS_BY_ID(wanted=[(wanted,)], tenant=tenant)
+    if not rows:
+        skips = yield SKIP_AT(id=job["id"], at_us=at_us)
+        if not skips:
+            return None
+        rows = yield RUNS_BY_ID(wanted=[(skips[0]["id"],)], tenant=tenant)
+    row = rows[0]
+    return RunFact(
+        id=row["id"],
+        status=row["status"],
+        reason=row["reason"],
+        error=row["error"],
+        attempt=row["attempt"],
+        max_attempts=row["max_attempts"],
+        run_at_us=row["run_at_us"],
+        available_us=row["available_us"],
+        started_us=row["started_us"],
+        ended_us=row["ended_us"],
+        worker=row["worker"],
+        skip_count=row["skip_count"],
+        skip_until_us=row["skip_until_us"],
+    )
+
+
+def _pauses(events: Rows) -> list[Pause]:
+    """Intervals, from the records of pausing and resuming; a new pause ends the one before it."""
+    pauses: list[Pause] = []
+    for event in events:
+        if pauses and (pauses[-1].until_us is None or pauses[-1].until_us > event["at_us"]):
+            last = pauses.pop()
+            pauses.append(Pause(last.from_us, event["at_us"], last.actor, last.reason))
+        if event["kind"] == "paused":
+            until_us = json.loads(event["detail"])["until_us"]
+            pauses.append(Pause(event["at_us"], until_us, event["actor"], event["reason"]))
+    return pauses
+
+
+def _fleet(job: Row, definition: Definition) -> Steps[Fleet]:
+    workers = [w for w in (yield WORKERS()) if w["expires_us"] > w["now_us"] and w["state"] == "active"]
+    of_queue = [w for w in workers if {"*", definition.queue} & set(json.loads(w["queues"]))]
+    need = need_of(definition)
+    able = [w for w in of_queue if not need or need in json.loads(w["needs"])]
+    priority = int(bucket_of(definition, job["tenant"]).split("|")[2])
+    ahead = (yield AHEAD(queue=definition.queue, priority=priority))[0]["n"]
+    limits: dict[str, Any] = {
+        row["queue"]: row["is_paused"] for row in (yield LIMITS_OF(tenant=job["tenant"], queue=definition.queue))
+    }
+    return Fleet(
+        schedulers=job["schedulers"],
+        workers=len(workers),
+        of_queue=len(of_queue),
+        able=len(able),
+        free_slots=sum(w["slots"] - w["running"] for w in able),
+        ahead=ahead,
+        is_queue_paused=bool(limits.get(definition.queue)),
+        is_tenant_paused=bool(limits.get("")),
+    )

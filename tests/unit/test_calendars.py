@@ -1,0 +1,84 @@
+"""Calendars: which days they leave out, and how they are written."""
+
+import builtins
+import sys
+from datetime import date
+
+import pytest
+
+from horae.core import calendars
+from horae.core.calendars import Calendar, next_included, parse_calendar, why_left_out
+from horae.core.errors import Invalid
+
+
+def day(text: str) -> int:
+    return date.fromisoformat(text).toordinal()
+
+
+def test_excluded_and_included_days():
+    found = parse_calendar({"exclude": ["2026-12-25"], "include": ["2026-12-24", "2026-12-25"]})
+
+    assert why_left_out(found, day("2026-12-24")) is None
+    assert why_left_out(found, day("2026-12-25")) == "an excluded date"
+    assert why_left_out(found, day("2026-12-26")) == "not one of the included dates"
+    assert next_included(found, day("2026-01-01")) == day("2026-12-24")
+    assert next_included(found, day("2026-12-26")) is None
+
+
+def test_an_empty_list_of_included_days_allows_none():
+    assert why_left_out(parse_calendar({"include": []}), day("2026-12-24")) is not None
+
+
+def test_holidays_of_a_country_and_of_a_part_of_it():
+    germany = parse_calendar({"holidays": "de"})
+    bavaria = parse_calendar({"holidays": "DE", "subdivision": "BY"})
+
+    assert why_left_out(germany, day("2026-12-25")) == "Erster Weihnachtstag"
+    assert why_left_out(germany, day("2027-01-06")) is None
+    assert why_left_out(bavaria, day("2027-01-06")) == "Heilige Drei Könige"
+
+
+def test_a_named_calendar_is_looked_up():
+    known = {"works-council": {"exclude": ["2026-12-31"]}}
+
+    assert parse_calendar("works-council", known=known) == Calendar(
+        name="works-council", exclude=frozenset({day("2026-12-31")})
+    )
+    with pytest.raises(Invalid) as refused:
+        parse_calendar("works-counsil", known=known)
+    assert refused.value.faults[0].hint == 'Did you mean "works-council"?'
+
+
+@pytest.mark.parametrize(
+    ("value", "pointer", "detail"),
+    [
+        (5, "/calendar", "A calendar is a name or an object; got int."),
+        ("nowhere", "/calendar", 'There is no calendar "nowhere".'),
+        ({"holiday": "DE"}, "/calendar/holiday", 'A calendar has no field "holiday".'),
+        ({"exclude": "2026-12-25"}, "/calendar/exclude", "Must be a list of at most 2000 dates."),
+        ({"exclude": ["2026-12-25"] * 2001}, "/calendar/exclude", "Must be a list of at most 2000 dates."),
+        ({"exclude": ["25.12.2026"]}, "/calendar/exclude/0", 'A date looks like 2026-12-25; got "25.12.2026".'),
+        ({"include": [20261225]}, "/calendar/include/0", 'A date looks like 2026-12-25; got "20261225".'),
+        ({"holidays": "XX"}, "/calendar/holidays", 'There are no holidays for "XX".'),
+        ({"holidays": "DE", "subdivision": "ZZ"}, "/calendar/subdivision", 'There are no holidays for "ZZ".'),
+        ({"holidays": ["DE"]}, "/calendar/holidays", "Must be a code of letters."),
+        ({"holidays": "__init__"}, "/calendar/holidays", "Must be a code of letters."),
+        ({"subdivision": "BY"}, "/calendar/subdivision", "A subdivision needs a country."),
+    ],
+)
+def test_other_forms_are_refused(value, pointer, detail):
+    with pytest.raises(Invalid) as refused:
+        parse_calendar(value)
+
+    assert [(fault.pointer, fault.detail) for fault in refused.value.faults] == [(pointer, detail)]
+    assert refused.value.faults[0].hint
+
+
+def test_without_the_library_the_error_names_the_extra(monkeypatch):
+    calendars._holidays.cache_clear()
+    monkeypatch.setitem(sys.modules, "holidays", None)
+
+    with pytest.raises(Invalid) as refused:
+        parse_calendar({"holidays": "DE"})
+    assert refused.value.faults[0].hint == 'Run: pip install "horae[calendars]"'
+    assert builtins.len(parse_calendar({"exclude": ["2026-12-25"]}).exclude) == 1

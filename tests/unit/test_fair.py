@@ -1,0 +1,61 @@
+"""Free slots shared out over waiting lines."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horae.core.fair import share
+from horae.core.job import make_bucket, read_bucket
+
+
+def line(priority: int, tenant: str) -> str:
+    return make_bucket(is_gated=False, queue="q", need="", priority=priority, tenant=tenant)
+
+
+def shared(lines: list[str], room: int, turn: int = 0) -> dict[str, int]:
+    return dict(share([(text, read_bucket(text)) for text in lines], room, turn))
+
+
+def test_one_line_gets_everything() -> None:
+    assert shared([line(2, "a")], 50) == {line(2, "a"): 50}
+
+
+def test_high_comes_first_but_low_never_starves() -> None:
+    made = shared([line(1, "a"), line(3, "a")], 100)
+
+    assert made == {line(1, "a"): 90, line(3, "a"): 10}
+
+
+def test_tenants_of_one_priority_share_evenly() -> None:
+    made = shared([line(2, "a"), line(2, "b"), line(2, "c")], 9)
+
+    assert set(made.values()) == {3}
+
+
+def test_with_fewer_slots_than_tenants_turns_are_taken() -> None:
+    lines = [line(2, name) for name in "abcd"]
+
+    served = [next(iter(shared(lines, 1, turn))) for turn in range(4)]
+
+    assert sorted(served) == sorted(lines)
+
+
+def test_a_bucket_reads_back() -> None:
+    text = make_bucket(is_gated=True, queue="q.1", need="handler:a|b", priority=3, tenant="t-1")
+
+    read = read_bucket(text)
+
+    assert (read.is_gated, read.queue, read.need, read.priority, read.tenant) == (True, "q.1", "handler:a|b", 3, "t-1")
+
+
+@given(
+    lines=st.sets(st.tuples(st.integers(1, 3), st.sampled_from("abcdef")), min_size=1),
+    room=st.integers(1, 500),
+    turn=st.integers(0, 1000),
+)
+def test_never_more_than_the_room_and_all_of_it_is_offered(lines: set[tuple[int, str]], room: int, turn: int) -> None:
+    made = shared([line(*one) for one in lines], room, turn)
+
+    assert 0 < sum(made.values()) <= room
+    assert all(n > 0 for n in made.values())
