@@ -34,7 +34,9 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--worker-queues", help="Queues it serves, comma separated, * for all (HORAE_WORKER_QUEUES)."),
         click.option("--lease-seconds", type=float, help="Shard lease (HORAE_LEASE_SECONDS)."),
         click.option("--heartbeat-seconds", type=float, help="Worker heartbeat (HORAE_HEARTBEAT_SECONDS)."),
-        click.option("--visibility-seconds", type=float, help="Silence that loses a worker (HORAE_VISIBILITY_SECONDS)."),
+        click.option(
+            "--visibility-seconds", type=float, help="Silence that loses a worker (HORAE_VISIBILITY_SECONDS)."
+        ),
         click.option("--lookahead-seconds", type=float, help="How far ahead to stage (HORAE_LOOKAHEAD_SECONDS)."),
         click.option("--egress-allow", help="Address ranges jobs may reach besides public ones (HORAE_EGRESS_ALLOW)."),
         click.option("--shell", type=click.Choice(["off", "sandbox", "on"]), help="Shell jobs (HORAE_SHELL)."),
@@ -57,8 +59,7 @@ def dev(data: Path | None, **flags: Any) -> None:
     if settings.is_sqlite:
         Path(settings.database_url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     click.echo(
-        f"horae is starting at http://{settings.host}:{settings.port}\n"
-        f"  data: {settings.database_url}\n  stop: Ctrl+C",
+        f"horae is starting at http://{settings.host}:{settings.port}\n  data: {settings.database_url}\n  stop: Ctrl+C",
         err=True,
     )
     _run(settings)

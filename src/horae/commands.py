@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from horae.core.document import change_job, parse_job
+from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
 from horae.ports import JobStore, NewJob, NewRun, Once
@@ -21,10 +22,13 @@ class Caller:
 
 
 class Commands:
-    """`wake` tells the movers of this process that there is something new; they would find it anyway."""
+    """`wake` tells the movers of this process that there is something new; they would find it anyway. `allow` are the
+    address ranges besides public ones that a job may name.
+    """
 
-    def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None]) -> None:
+    def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow = ()) -> None:
         self._store = store
+        self._allow = allow
         self._new_id = new_id
         self._wake = wake
 
@@ -53,9 +57,10 @@ class Commands:
     def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:
         job_id = self._new_id()
         try:
-            return NewJob(job_id, parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant))
+            definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self._allow)
         except Invalid as error:
             return error
+        return NewJob(job_id, definition)
 
     async def change_job(
         self, caller: Caller, word: str, document: object, once: Once | None, base_version: int | None
@@ -63,7 +68,7 @@ class Commands:
         """Only the fields given change. Raises Stale when `base_version` is no longer the current one."""
 
         def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
-            return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us)
+            return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self._allow)
 
         job_id = await self._store.change_job(once, caller.tenant, word, caller.actor, merge, base_version)
         self._wake()
@@ -96,9 +101,7 @@ class Commands:
         self._wake()
         return job_id
 
-    async def trigger(
-        self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None
-    ) -> list[str]:
+    async def trigger(self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None) -> list[str]:
         runs = [
             NewRun("manual", f"manual:{self._new_id()}", request.run_at_us, request.priority, request.payload)
             for request in requests

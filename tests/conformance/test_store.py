@@ -126,7 +126,9 @@ async def test_misfires_follow_the_policy(world: World, clock: StoreClock) -> No
     ]
 
 
-async def test_pause_withdraws_what_is_staged_and_resume_starts_from_now(world: World, store: Store, clock: StoreClock) -> None:
+async def test_pause_withdraws_what_is_staged_and_resume_starts_from_now(
+    world: World, store: Store, clock: StoreClock
+) -> None:
     job = await world.job(schedule="*/10 * * * * *")
     await world.plan()
     await store.pause_job(None, TENANT, job, "test", None, "lunch")

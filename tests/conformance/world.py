@@ -64,14 +64,10 @@ class World:
         return claimed
 
     async def settle(self, claimed: list[Claimed], status: str = "succeeded", reason: str | None = None) -> int:
-        return await self.store.settle(
-            "w1", [Ending(c.run_id, c.token, status, reason, None, None) for c in claimed]
-        )
+        return await self.store.settle("w1", [Ending(c.run_id, c.token, status, reason, None, None) for c in claimed])
 
     async def runs(self, job: str | None = None) -> list[Any]:
-        filters = dict.fromkeys(
-            ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
-        )
+        filters = dict.fromkeys(("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us"))
         return list(await self.store.runs(TENANT, job, filters, None, 1000))
 
     async def statuses(self, job: str) -> list[str]:

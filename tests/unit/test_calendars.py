@@ -1,6 +1,5 @@
 """Calendars: which days they leave out, and how they are written."""
 
-import builtins
 import sys
 from datetime import date
 
@@ -33,9 +32,9 @@ def test_holidays_of_a_country_and_of_a_part_of_it():
     germany = parse_calendar({"holidays": "de"})
     bavaria = parse_calendar({"holidays": "DE", "subdivision": "BY"})
 
-    assert why_left_out(germany, day("2026-12-25")) == "Erster Weihnachtstag"
+    assert why_left_out(germany, day("2026-12-25")) == "Christmas Day"
     assert why_left_out(germany, day("2027-01-06")) is None
-    assert why_left_out(bavaria, day("2027-01-06")) == "Heilige Drei Könige"
+    assert why_left_out(bavaria, day("2027-01-06")) == "Epiphany"
 
 
 def test_a_named_calendar_is_looked_up():
@@ -81,4 +80,4 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch):
     with pytest.raises(Invalid) as refused:
         parse_calendar({"holidays": "DE"})
     assert refused.value.faults[0].hint == 'Run: pip install "horae[calendars]"'
-    assert builtins.len(parse_calendar({"exclude": ["2026-12-25"]}).exclude) == 1
+    assert len(parse_calendar({"exclude": ["2026-12-25"]}).exclude) == 1

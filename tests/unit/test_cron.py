@@ -173,6 +173,7 @@ def test_lines_without_h_do_not_depend_on_the_seed():
     assert parse_cron("0 0 * MAR THU", seed="a") is parse_cron("0 0 * MAR THU", seed="b")
 
 
+FIELDS = "A cron schedule has 5 fields (minute hour day month weekday), or 6 with seconds first"
 REFUSED = [
     ("61 9 * * *", 'Minute must be 0-59; got 61 in "61 9 * * *".', 'For 10:01 write "1 10 * * *".'),
     ("75 * * * *", 'Minute must be 0-59; got 75 in "75 * * * *".', 'The last one is "59 * * * *".'),
@@ -183,13 +184,12 @@ REFUSED = [
     ("0 0 * * 8", 'Weekday must be 0-7 or SUN-SAT; got 8 in "0 0 * * 8".', 'For Sunday write "0 0 * * 7".'),
     (
         "0 9 * *",
-        'A cron schedule has 5 fields (minute hour day month weekday), or 6 with seconds first; "0 9 * *" has 4.',
+        f'{FIELDS}; "0 9 * *" has 4.',
         'A field that does not matter is a *: "0 9 * * *".',
     ),
     (
         "0 0 9 * * ? 2027",
-        "A cron schedule has 5 fields (minute hour day month weekday), or 6 with seconds first; "
-        '"0 0 9 * * ? 2027" has 7.',
+        f'{FIELDS}; "0 0 9 * * ? 2027" has 7.',
         'If the last field is a year, leave it out: "0 0 9 * * ?".',
     ),
     (
@@ -223,6 +223,7 @@ REFUSED = [
         'For the last day of February use "0 0 L 2 *".',
     ),
     ("0 0 30 2 */2", '"0 0 30 2 */2" never happens: February has no day 30.', None),
+    ("0 0 */31 * 5L", '"0 0 */31 * 5L" never happens: no day of any month is "*/31" and "5L".', None),
     ("0 0 L-30 2 *", '"0 0 L-30 2 *" never happens: no day of February is "L-30".', None),
     ("0 0 30W 2 *", '"0 0 30W 2 *" never happens: no day of February is "30W".', None),
     ("0 0 */31 1 MON#2", '"0 0 */31 1 MON#2" never happens: no day of January is "*/31" and "MON#2".', None),

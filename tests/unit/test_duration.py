@@ -33,8 +33,10 @@ def test_lengths_of_time_are_read(value, us):
 
 @pytest.mark.parametrize(
     "value",
-    ["", "s", "5 parsecs", "1h-30m", "1,5h", "-5s", "-0.1", -1, float("nan"), float("inf"), 1e300, "3651d", "9" * 1000]
-    + ["1e5", "٣s", None, True, [], "10y", "5mm"],
+    [
+        *["", "s", "5 parsecs", "1h-30m", "1,5h", "-5s", "-0.1", "3651d", "9" * 1000, "1e5", "٣s", "10y", "5mm"],
+        *[-1, float("nan"), float("inf"), 1e300, None, True, []],
+    ],
 )
 def test_other_lengths_are_refused(value):
     with pytest.raises(Invalid) as refused:
@@ -46,8 +48,15 @@ def test_other_lengths_are_refused(value):
 
 @pytest.mark.parametrize(
     ("us", "text"),
-    [(0, "0s"), (30_000_000, "30s"), (5_400_000_000, "1h30m"), (250_000, "250ms"), (1_250_500, "1s250ms500us")]
-    + [(604_800_000_000, "7d"), (86_461_000_000, "1d1m1s")],
+    [
+        (0, "0s"),
+        (30_000_000, "30s"),
+        (5_400_000_000, "1h30m"),
+        (250_000, "250ms"),
+        (1_250_500, "1s250ms500us"),
+        (604_800_000_000, "7d"),
+        (86_461_000_000, "1d1m1s"),
+    ],
 )
 def test_lengths_are_written(us, text):
     assert format_duration(us) == text
@@ -82,15 +91,10 @@ def test_instants_are_read_and_written(text, zone, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "now",
-        "2026-11-15",
-        "15.11.2026 09:00",
-        "2026-11-15T25:00:00Z",
-        "2026-02-30T00:00:00Z",
-        "2026-11-15T09:00:60Z",
-    ]
-    + ["2026-11-15T09:00:00+25:00", "2026-11-15T09:00:00 CET", "2" * 1000, None, 5, "2026-11-15T09:00:00+24:00"],
+        *["", "now", "2026-11-15", "15.11.2026 09:00", "2026-11-15T25:00:00Z", "2026-02-30T00:00:00Z", "2" * 1000],
+        *["2026-11-15T09:00:60Z", "2026-11-15T09:00:00+25:00", "2026-11-15T09:00:00+24:00", "2026-11-15T09:00:00 CET"],
+        *[None, 5],
+    ],
 )
 def test_other_instants_are_refused(text):
     with pytest.raises(Invalid) as refused:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from horae.core.gate import Candidate, Facts, Running, Verdicts, admit
 
 
-def candidate(run: str, job: str = "j", overlap: str = "allow", most: int | None = None, tenant: str = "t") -> Candidate:
+def candidate(
+    run: str, job: str = "j", overlap: str = "allow", most: int | None = None, tenant: str = "t"
+) -> Candidate:
     return Candidate(run, job, tenant, "q", job, overlap, most)
 
 

@@ -56,9 +56,6 @@ def shown(found: Schedule, after: str, count: int) -> list[str]:
     return [local(at, found.zone) for at in upcoming(found, us(after), count)]
 
 
-# --- against the oracle ---------------------------------------------------------------------------------------------
-
-
 def numbers(low: int, high: int, names: str = "") -> st.SearchStrategy[str]:
     value = (
         st.integers(low, high).map(str) | st.sampled_from(names.split()) if names else st.integers(low, high).map(str)
@@ -167,8 +164,6 @@ def test_the_next_time_is_later_and_stays_next_until_it_comes(data, zone, dst, c
     assert latest_at_or_before(found, due - 1, start + 1) is None
 
 
-# --- clock changes, by hand -----------------------------------------------------------------------------------------
-
 GAPS = [
     # Sunday 14 March 2027, 02:00 -> 03:00
     ("America/New_York", "30 2 * * *", "shift", "03-13T12:00", ["03-14T03:00:00-04:00", "03-15T02:30:00-04:00"]),
@@ -269,9 +264,6 @@ def test_a_fold_that_the_search_would_otherwise_jump_over():
     assert latest_at_or_before(yearly, first + 2 * DAY, first - DAY) == first + HOUR
 
 
-# --- other kinds of lines -------------------------------------------------------------------------------------------
-
-
 def test_every_counts_from_the_anchor_and_never_fires_at_it():
     found = schedule("@every 90s", anchor="2026-11-15T12:00:00.5Z")
     anchor = us("2026-11-15T12:00:00.5Z")
@@ -343,9 +335,6 @@ def test_several_lines_are_a_union_without_repetition():
 )
 def test_the_kind_of_a_list_is_its_most_regular_line(text, expected):
     assert kind(schedule(text)) == expected
-
-
-# --- windows, calendars, reasons ------------------------------------------------------------------------------------
 
 
 def test_the_window_includes_both_its_ends():
@@ -434,9 +423,6 @@ def test_why_not_names_a_gap_by_the_time_it_stood_for_and_by_its_end():
     assert why_not(shifting, end_of_gap) is None
     assert why_not(shifting, end_of_gap + 30 * MINUTE) == "dst_gap"
     assert why_not(schedule("30 * * * *", "America/New_York"), end_of_gap) is None
-
-
-# --- bounds and speed -----------------------------------------------------------------------------------------------
 
 
 def test_the_year_2100_has_no_leap_day_and_2201_no_due_times():

@@ -59,11 +59,12 @@ async def read_items(request: Request, body: bytes, name: str) -> list[Any | Hor
     """The items of a batch: `{name: […]}`, or a line each. A line that is not JSON is an error in its place."""
     media_type = _media_type(request)
     if media_type in _NDJSON:
-        return await _off_the_loop(partial(_lines, body), len(body))
+        lines: list[Any | HoraeError] = await _off_the_loop(partial(_lines, body), len(body))
+        return lines
     if not _is_json(media_type):
         raise _unsupported(request, "application/json or application/x-ndjson")
     document = await _off_the_loop(partial(decode, body), len(body))
-    items: list[Any | HoraeError] = read_fields(document, {name: _items}, deep=False).get(name)  # type: ignore[assignment]
+    items: list[Any | HoraeError] = read_fields(document, {name: check_items}, deep=False).get(name)  # type: ignore[assignment]
     if items is None:
         raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', f'Write {{"{name}": […]}}.')])
     return items
@@ -87,7 +88,9 @@ def decode(body: bytes) -> Any:
         raise _not_json(str(error)) from None
 
 
-def read_fields(document: object, fields: Mapping[str, Check], pointer: str = "", *, deep: bool = True) -> dict[str, Any]:
+def read_fields(
+    document: object, fields: Mapping[str, Check], pointer: str = "", *, deep: bool = True
+) -> dict[str, Any]:
     """The fields of a small document, checked; null is the same as absent. `deep` looks for what cannot be stored."""
     if not isinstance(document, dict):
         raise refuse(pointer, "a JSON object", document)
@@ -113,7 +116,7 @@ def check_instant(value: Any, pointer: str) -> int:
     return us
 
 
-def _items(value: Any, pointer: str) -> list[Any]:
+def check_items(value: Any, pointer: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
         raise refuse(pointer, f"a list of at most {MOST_ITEMS:,} objects", value)
     return value

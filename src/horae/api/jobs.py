@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from horae.api.body import MOST_BATCH_BYTES, MOST_ITEMS, check_instant, read_fields, read_items
-from horae.api.operation import Call, Operation, Reply
+from horae.api.body import MOST_BATCH_BYTES, check_instant, read_fields, read_items
+from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
 from horae.api.problems import problem_of
 from horae.api.query import (
     AT,
@@ -22,28 +22,26 @@ from horae.api.query import (
     SORT_COLUMNS,
     Cursor,
     after_of,
-    before_of,
     job_filters,
     next_link,
-    run_filters,
 )
-from horae.api.shapes import job_answer, run_answer, status_answer, versions_answer
-from horae.commands import Commands, RunRequest
-from horae.core.checks import FIELDS, check_size, text
-from horae.core.document import LATE_US
+from horae.api.runs import list_runs, read_run, refuse_past
+from horae.api.shapes import job_answer, status_answer, versions_answer
+from horae.commands import Commands
+from horae.core.checks import shown, text
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, Unavailable
-from horae.ports import JsonObject, Once, StoredRow, ViewStore
+from horae.ports import JsonObject, Once, ViewStore
 
 Explain = Callable[[str, str, int | None], Awaitable[JsonObject]]
 
 # One transaction of a batch: large enough to be fast, small enough that others get their turn in between.
 PART = 500
+ANY_VERSION = 0
 
-RUN_FIELDS = {
-    "payload": check_size,
-    "priority": FIELDS["priority"][1],
-    "run_at": check_instant,
-}
+JOB = Takes("Job")
+BATCH = Takes("JobBatch", most_bytes=MOST_BATCH_BYTES, media_types=("application/json", "application/x-ndjson"))
+RUN = Takes("RunRequest", is_optional=True)
+PAUSE = Takes("Pause", is_optional=True)
 PAUSE_FIELDS = {"until": check_instant, "reason": text(most=200, example="maintenance")}
 
 
@@ -54,42 +52,28 @@ class Jobs:
         self._explain = explain
 
     def operations(self) -> list[Operation]:
-        batch = ("application/json", "application/x-ndjson")
         page = (LIMIT, CURSOR)
+        runs = (*RUN_FILTERS, *page)
+        now_or_later = "Run it now, or at a given time"
+        change_or_create = "Change the given fields, or create it by this name"
         return [
-            Operation("POST", "/jobs", "createJob", "Create a job", self.create, takes="Job", gives="JobAnswer", status=201),
-            Operation("GET", "/jobs", "listJobs", "List jobs", self.list, (*JOB_FILTERS, SORT, *page), gives="JobList"),
-            Operation(
-                "POST", "/jobs:batch", "createJobs", "Create many jobs", self.create_many, (ATOMIC,),
-                takes="JobBatch", gives="BatchAnswer", most_bytes=MOST_BATCH_BYTES, media_types=batch,
-            ),
-            Operation("GET", "/jobs/{job}", "getJob", "One job, by id or name", self.get, gives="JobAnswer"),
-            Operation("PUT", "/jobs/{job}", "putJob", "Change the given fields, or create it under this name", self.put, takes="Job", gives="JobAnswer"),
-            Operation("PATCH", "/jobs/{job}", "changeJob", "Change the given fields", self.change, takes="Job", gives="JobAnswer"),
-            Operation("DELETE", "/jobs/{job}", "deleteJob", "No later run; the history stays", self.delete, gives="Deleted"),
-            *(
-                Operation(
-                    "POST", f"/jobs/{{job}}/{word}", name, "Run it now, or at a given time", self.run,
-                    takes="RunRequest", gives="RunId", status=202, is_body_optional=True,
-                )
-                for word, name in (("run", "runJob"), ("runNow", "runJobNow"))
-            ),
-            Operation(
-                "POST", "/jobs/{job}/pause", "pauseJob", "No due time makes a run until it is resumed", self.pause,
-                takes="Pause", gives="JobAnswer", is_body_optional=True,
-            ),
-            Operation(
-                "POST", "/jobs/{job}/resume", "resumeJob", "Due times from now on make runs again", self.resume,
-                takes="Nothing", gives="JobAnswer", is_body_optional=True,
-            ),
-            Operation("GET", "/jobs/{job}/status", "getJobStatus", "How its latest run stands", self.status, gives="JobStatus"),
-            *(
-                Operation("GET", f"/jobs/{{job}}/{word}", name, "Its runs, newest first", self.runs, (*RUN_FILTERS, *page), gives="Runs")
-                for word, name in (("runs", "listRunsOfJob"), ("history", "getJobHistory"))
-            ),
-            Operation("GET", "/jobs/{job}/versions", "listVersions", "Every edit, newest first", self.versions, gives="VersionList"),
-            Operation("GET", "/jobs/{job}/explain", "explainJob", "Why it did, did not, will or will not run", self.explain, (AT,), gives="Explanation"),
-        ]  # fmt: skip
+            post("/jobs", "createJob", "Create a job", self.create, (), JOB, "JobAnswer", 201),
+            get("/jobs", "listJobs", "List jobs", self.list, (*JOB_FILTERS, SORT, *page), gives="JobList"),
+            post("/jobs:batch", "createJobs", "Create many jobs", self.create_many, (ATOMIC,), BATCH, "BatchAnswer"),
+            get("/jobs/{job}", "getJob", "One job, by id or name", self.get, gives="JobAnswer"),
+            put("/jobs/{job}", "putJob", change_or_create, self.put, (), JOB, "JobAnswer"),
+            patch("/jobs/{job}", "changeJob", "Change the given fields", self.change, (), JOB, "JobAnswer"),
+            delete("/jobs/{job}", "deleteJob", "No later run; the history stays", self.delete, gives="Deleted"),
+            post("/jobs/{job}/run", "runJob", now_or_later, self.run, (), RUN, "RunId", 202),
+            post("/jobs/{job}/runNow", "runJobNow", "The same as run", self.run, (), RUN, "RunId", 202),
+            post("/jobs/{job}/pause", "pauseJob", "Make no runs until resumed", self.pause, (), PAUSE, "JobAnswer"),
+            post("/jobs/{job}/resume", "resumeJob", "Make runs again", self.resume, (), NOTHING, "JobAnswer"),
+            get("/jobs/{job}/status", "getJobStatus", "How its latest run stands", self.status, gives="JobStatus"),
+            get("/jobs/{job}/runs", "listRunsOfJob", "Its runs, newest first", self.runs, runs, gives="Runs"),
+            get("/jobs/{job}/history", "getJobHistory", "The same as runs", self.runs, runs, gives="Runs"),
+            get("/jobs/{job}/versions", "listVersions", "Every edit", self.versions, gives="VersionList"),
+            get("/jobs/{job}/explain", "explainJob", "Why it runs or not", self.explain, (AT,), gives="Explanation"),
+        ]
 
     async def create(self, call: Call) -> Reply:
         job_id = await self._commands.create_job(call.caller, await call.document(), call.once)
@@ -97,10 +81,8 @@ class Jobs:
 
     async def create_many(self, call: Call) -> Reply:
         items = await read_items(call.request, call.body, "jobs")
-        if call.query.get("atomic"):
-            answers = await self._create_all(call, items)
-        else:
-            answers = await self._create_parts(call, items)
+        create = self._create_all if call.query.get("atomic") else self._create_parts
+        answers = await create(call, items)
         results = [_result(index, answer, call.request_id) for index, answer in enumerate(answers)]
         created = sum(isinstance(answer, str) for answer in answers)
         return Reply({"created": created, "failed": len(answers) - created, "results": results})
@@ -116,10 +98,10 @@ class Jobs:
         for start in range(0, len(items), PART):
             part = items[start : start + PART]
             try:
-                answers += await self._create_part(call, part, _part_key(call.once, start))
+                answers += await self._create_part(call, part, _part_of(call.once, start))
             except Unavailable as error:
-                # With a key a repeat goes on where this ended. Without one, what was done must be told.
-                if call.once or not answers:
+                # With a key, a repeat goes on where this ended. Without one, what was done must be told.
+                if call.once is not None or not answers:
                     raise
                 answers += [error] * len(part)
         return answers
@@ -133,9 +115,8 @@ class Jobs:
 
     async def list(self, call: Call) -> Reply:
         sort, limit = call.query.get("sort", "name"), call.query.get("limit", DEFAULT_LIMIT)
-        rows = await self._views.jobs(
-            call.caller.tenant, job_filters(call.query), sort, after_of(call.query, sort), limit + 1
-        )
+        filters, after = job_filters(call.query), after_of(call.query, sort)
+        rows = await self._views.jobs(call.caller.tenant, filters, sort, after, limit + 1)
         cursor = None
         if len(rows) > limit:
             last = rows[limit - 1]
@@ -147,22 +128,75 @@ class Jobs:
         return await self._job(call, call.word("job"))
 
     async def put(self, call: Call) -> Reply:
-        document, base = await call.document(), _if_match(call)
-        if base is ANY_VERSION:
+        base = _if_match(call)
+        if base == ANY_VERSION:
             return await self.change(call)
+        document = await call.document()
         job_id, is_new = await self._commands.put_job(call.caller, call.word("job"), document, None, base)
         return await self._job(call, job_id, 201 if is_new else 200)
 
     async def change(self, call: Call) -> Reply:
         document, base = await call.document(), _if_match(call) or None
-        job_id = await self._commands.change_job(call.caller, call.word("job"), document, None, base)
-        return await self._job(call, job_id)
+        return await self._job(
+            call, await self._commands.change_job(call.caller, call.word("job"), document, None, base)
+        )
 
     async def delete(self, call: Call) -> Reply:
-        job_id = await self._commands.delete_job(call.caller, call.word("job"))
-        return Reply({"deleted": True, "job_id": job_id})
+        return Reply({"deleted": True, "job_id": await self._commands.delete_job(call.caller, call.word("job"))})
 
     async def run(self, call: Call) -> Reply:
-        request = await self.read_run(await call.fields())
+        request = await read_run(self._views, await call.fields())
         (run_id,) = await self._commands.trigger(call.caller, call.word("job"), [request], call.once)
         return Reply({"run_id": run_id}, 202)
+
+    async def pause(self, call: Call) -> Reply:
+        fields = read_fields(await call.fields(), PAUSE_FIELDS)
+        until_us, reason = fields.get("until"), fields.get("reason")
+        if until_us is not None:
+            refuse_past(until_us, await self._views.now(), "/until")
+        job_id = await self._commands.pause_job(call.caller, call.word("job"), until_us, reason, call.once)
+        return await self._job(call, job_id)
+
+    async def resume(self, call: Call) -> Reply:
+        read_fields(await call.fields(), {})
+        return await self._job(call, await self._commands.resume_job(call.caller, call.word("job"), call.once))
+
+    async def status(self, call: Call) -> Reply:
+        return Reply(status_answer(await self._views.job(call.caller.tenant, call.word("job"))))
+
+    async def runs(self, call: Call) -> Reply:
+        runs, cursor = await list_runs(self._views, call, call.word("job"))
+        return Reply(runs, headers=next_link(call.request, cursor))
+
+    async def versions(self, call: Call) -> Reply:
+        rows = await self._views.versions(call.caller.tenant, call.word("job"))
+        return Reply({"versions": versions_answer(rows)})
+
+    async def explain(self, call: Call) -> Reply:
+        return Reply(await self._explain(call.caller.tenant, call.word("job"), call.query.get("at")))
+
+    async def _job(self, call: Call, word: str, status: int = 200) -> Reply:
+        return Reply(job_answer(await self._views.job(call.caller.tenant, word)), status)
+
+
+def _result(index: int, answer: str | HoraeError, request_id: str) -> JsonObject:
+    if isinstance(answer, HoraeError):
+        return {"index": index, "error": problem_of(answer, request_id)}
+    return {"index": index, "job_id": answer}
+
+
+def _part_of(once: Once | None, start: int) -> Once | None:
+    """Each part of a batch has a key of its own, which no caller can send; the first has the caller's."""
+    return once if once is None or not start else Once(once.tenant, f"{once.key}\n{start}", once.request)
+
+
+def _if_match(call: Call) -> int | None:
+    """The version that the caller has seen; any, for `*`; None when it is not said."""
+    told = call.request.headers.get("if-match")
+    if told is None:
+        return None
+    match = re.fullmatch(r'(?:W/)?("?)v?([1-9][0-9]{0,8}|\*)\1', told.strip())
+    if match is None:
+        detail = f'If-Match must be one version, such as "v3"; got {shown(told)}.'
+        raise Invalid([Fault("/headers/If-Match", detail, "Send the ETag of the answer that you changed.")])
+    return ANY_VERSION if match[2] == "*" else int(match[2])

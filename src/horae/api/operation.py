@@ -1,10 +1,11 @@
-"""One method of one path: how it is served, and how the OpenAPI file tells of it. Rooms of routes are lists of these."""
+"""One method of one path: how it is served, and how the OpenAPI file tells of it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import msgspec
@@ -66,8 +67,21 @@ Serve: TypeAlias = Callable[[Call], Awaitable[Reply | Response]]
 
 
 @dataclass(frozen=True, slots=True)
+class Takes:
+    """The body of a request, by the name of its schema."""
+
+    schema: str
+    is_optional: bool = False
+    most_bytes: int = MOST_BYTES
+    media_types: tuple[str, ...] = ("application/json",)
+
+
+NOTHING = Takes("Nothing", is_optional=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
-    """`takes` and `gives` name schemas of the OpenAPI file; an operation that takes nothing reads no body."""
+    """`gives` names the schema of the answer. An operation that takes nothing does not look at the body."""
 
     method: str
     path: str
@@ -75,9 +89,13 @@ class Operation:
     summary: str
     serve: Serve
     query: tuple[Parameter, ...] = ()
-    takes: str | None = None
+    takes: Takes | None = None
     gives: str = "Object"
     status: int = 200
-    most_bytes: int = MOST_BYTES
-    is_body_optional: bool = False
-    media_types: tuple[str, ...] = ("application/json",)
+
+
+get = partial(Operation, "GET")
+post = partial(Operation, "POST")
+put = partial(Operation, "PUT")
+patch = partial(Operation, "PATCH")
+delete = partial(Operation, "DELETE")

@@ -187,7 +187,8 @@ def _priority(text: str, pointer: str) -> int:
 
 def _search(text: str, _: str) -> str:
     """As a LIKE pattern in which the text stands for itself."""
-    return f"%{re.sub(r'([%_\\])', r'\\\1', text.lower())}%"
+    escaped = re.sub(r"([%_\\])", r"\\\1", text.lower())
+    return f"%{escaped}%"
 
 
 def _label(text: str, pointer: str) -> str:

@@ -170,7 +170,8 @@ def _in_order(days: frozenset[int]) -> tuple[int, ...]:
 @lru_cache(maxsize=1024)
 def _holidays(country: str, subdivision: str, year: int) -> dict[int, str]:
     library = import_module("holidays")
-    found = library.country_holidays(country, subdiv=subdivision or None, years=[year])
+    # Without a language the names would follow the machine's.
+    found = library.country_holidays(country, subdiv=subdivision or None, years=[year], language="en_US")
     return {day.toordinal(): str(name) for day, name in found.items()}
 
 

@@ -371,7 +371,8 @@ def _wrong_count(text: str, fields: list[str]) -> Fault:
 
 def _never(cron: Cron, fields: list[str]) -> Fault:
     months = [MONTH_NAMES[month] for month in values_of(cron.month)]
-    line, names, day = shortened(" ".join(fields)), listed(months), lowest(cron.day.bits)
+    line, day = shortened(" ".join(fields)), lowest(cron.day.bits)
+    names = listed(months) if len(months) < 12 else "any month"
     if cron.day.marks or day <= max(MONTH_LENGTHS[month][-1] for month in values_of(cron.month)):
         why = f'no day of {names} is "{fields[-3]}"' + (f' and "{fields[-1]}"' if fields[-1] not in "*?" else "")
         return Fault("", f'"{line}" never happens: {why}.', 'For the last day of a month use "L".')

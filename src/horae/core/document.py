@@ -114,8 +114,9 @@ def cron_expression(definition: Definition) -> str | None:
 
 def first_due(definition: Definition, schedule: Schedule, now_us: int) -> int | None:
     """The first due time of a new job. `@now`, and an instant that `parse_job` took although just late, may be past."""
-    is_once = all(kind_of(text) == "FUTURE" for text in definition.schedule)
-    return next_after(schedule, now_us - (LATE_US if is_once else 0) - 1)
+    if all(kind_of(text) == "FUTURE" for text in definition.schedule):
+        return next_after(schedule, now_us - LATE_US - 1)
+    return next_after(schedule, now_us - 1 if "@now" in definition.schedule else now_us)
 
 
 @dataclass(frozen=True, slots=True)

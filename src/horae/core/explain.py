@@ -1,4 +1,4 @@
-"""Why a job did, did not, will or will not run at an instant: facts in, a verdict and a reason of the closed list out."""
+"""Why a job did, did not, will or will not run at an instant: facts in, verdict and reason of the closed list out."""
 
 from __future__ import annotations
 
@@ -122,7 +122,11 @@ def _of_run(facts: Facts, run: RunFact) -> Told:
 def _of_skip(run: RunFact) -> Told:
     several = f" It is one of {run.skip_count} due times with the same answer." if run.skip_count > 1 else ""
     is_missed = run.reason in ("scheduler_down", "catch_up_expired")
-    return "missed" if is_missed else "skipped", run.reason, f"{WORDS.get(run.reason or '', 'It was skipped.')}{several}"
+    return (
+        "missed" if is_missed else "skipped",
+        run.reason,
+        f"{WORDS.get(run.reason or '', 'It was skipped.')}{several}",
+    )
 
 
 def _of_waiting(facts: Facts, run: RunFact) -> Told:
@@ -133,7 +137,11 @@ def _of_waiting(facts: Facts, run: RunFact) -> Told:
         return "waiting", "jitter", f"Its time has come; jitter delays the start by another {wait}."
     if run.attempt > 0 and run.available_us > facts.now_us:
         wait = format_duration(run.available_us - facts.now_us)
-        return "waiting", "retry_backoff", f"Attempt {run.attempt} failed ({_said(run.reason)}); the next starts in {wait}."
+        return (
+            "waiting",
+            "retry_backoff",
+            f"Attempt {run.attempt} failed ({_said(run.reason)}); the next starts in {wait}.",
+        )
     return "waiting", *_why_waiting(facts, run)
 
 
@@ -202,7 +210,11 @@ def _of_past(facts: Facts) -> Told:
 def _undecided(facts: Facts) -> Told:
     late = format_duration(facts.now_us - facts.at_us)
     if facts.fleet.schedulers == 0:
-        return "missed", "scheduler_down", f"No scheduler is alive. It is {late} late; the misfire policy decides when one returns."
+        return (
+            "missed",
+            "scheduler_down",
+            f"No scheduler is alive. It is {late} late; the misfire policy decides when one returns.",
+        )
     if facts.now_us - facts.at_us <= GRACE_US:
         return "waiting", "scheduler_down", "A scheduler is about to decide it."
     return "waiting", "scheduler_down", f"No scheduler has decided it yet; it is {late} late."
@@ -217,11 +229,18 @@ def _not_due(facts: Facts, version: Version) -> tuple[str, str]:
         return "schedule_changed", "Another version of the job has a due time then; the one in force has none."
     if not version.definition.schedule:
         started_by = "after another job" if version.definition.after else "on request"
-        return ("waiting_for_upstream" if version.definition.after else "outside_window"), f"The job only runs {started_by}."
+        return (
+            "waiting_for_upstream" if version.definition.after else "outside_window"
+        ), f"The job only runs {started_by}."
     after = next_after(schedule, facts.at_us)
     before = latest_at_or_before(schedule, facts.at_us, facts.at_us - FAR_BACK_US)
-    near = ", ".join(f"{word} {format_instant(us)}" for word, us in (("before", before), ("after", after)) if us is not None)
-    return "outside_window", f"The schedule has no due time then; the nearest are {near}." if near else "The schedule has no due time left."
+    near = ", ".join(
+        f"{word} {format_instant(us)}" for word, us in (("before", before), ("after", after)) if us is not None
+    )
+    return (
+        "outside_window",
+        f"The schedule has no due time then; the nearest are {near}." if near else "The schedule has no due time left.",
+    )
 
 
 def _schedule(facts: Facts, version: Version) -> Any:
@@ -271,11 +290,17 @@ def _facts(facts: Facts) -> list[dict[str, Any]]:
         {"fact": "workers_able", "value": facts.fleet.able},
     ]
     told += [
-        {"fact": "paused", "from": format_instant(p.from_us), "until": None if p.until_us is None else format_instant(p.until_us)}
+        {
+            "fact": "paused",
+            "from": format_instant(p.from_us),
+            "until": None if p.until_us is None else format_instant(p.until_us),
+        }
         for p in facts.pauses[-5:]
     ]
     if facts.run is not None:
-        told.append({"fact": "run", "value": facts.run.id, "status": facts.run.status.upper(), "attempt": facts.run.attempt})
+        told.append(
+            {"fact": "run", "value": facts.run.id, "status": facts.run.status.upper(), "attempt": facts.run.attempt}
+        )
     return told
 
 

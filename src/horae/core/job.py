@@ -108,11 +108,11 @@ def is_gated(definition: Definition) -> bool:
 def bucket_of(definition: Definition, tenant: str, priority: Priority | None = None) -> str:
     """The waiting line of a run: gate, queue, need, priority, tenant, in the order that claims look them up."""
     return make_bucket(
-        is_gated(definition),
-        definition.queue,
-        need_of(definition),
-        PRIORITY_NUMBER[priority or definition.priority],
-        tenant,
+        is_gated=is_gated(definition),
+        queue=definition.queue,
+        need=need_of(definition),
+        priority=PRIORITY_NUMBER[priority or definition.priority],
+        tenant=tenant,
     )
 
 
@@ -134,7 +134,7 @@ class Bucket(msgspec.Struct, frozen=True):
     tenant: str
 
 
-def make_bucket(is_gated: bool, queue: str, need: str, priority: int, tenant: str) -> str:
+def make_bucket(*, is_gated: bool, queue: str, need: str, priority: int, tenant: str) -> str:
     gate = GATED if is_gated else FREE
     return f"{gate}{queue}|{need.replace('|', '%7C')}|{priority}|{tenant}"
 

@@ -20,7 +20,9 @@ class TimeGuard:
         """`high_us` is the highest time that anybody saw, kept in the store."""
         self._high_us = max(self._high_us, high_us)
         if now_us < self._high_us - BACK_US:
-            self.held = f"The store's clock went back by {(self._high_us - now_us) / 1e6:.1f} s; waiting for it to catch up."
+            self.held = (
+                f"The store's clock went back by {(self._high_us - now_us) / 1e6:.1f} s; waiting for it to catch up."
+            )
         else:
             self._watch_forward_step(now_us, monotonic)
         self._high_us = max(self._high_us, now_us)

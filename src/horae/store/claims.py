@@ -290,9 +290,7 @@ def _candidate(row: Row, policy: Definition) -> Candidate:
 
 
 def _running(row: Row) -> Running:
-    return Running(
-        row["id"], row["job_id"], row["tenant"], row["queue"], row["group_key"], row["cancel"] is not None
-    )
+    return Running(row["id"], row["job_id"], row["tenant"], row["queue"], row["group_key"], row["cancel"] is not None)
 
 
 def _claimed(row: Row) -> Claimed:

@@ -25,7 +25,8 @@ WHERE j.id = :id
 AHEAD = Statement("""
 SELECT count(*) AS n
 FROM (SELECT 1 FROM runs r
-      WHERE r.state = 'queued' AND r.queue = :queue AND r.priority < :priority AND r.available_us <= (SELECT horae_now())
+      WHERE r.state = 'queued' AND r.queue = :queue AND r.priority < :priority
+        AND r.available_us <= (SELECT horae_now())
       LIMIT 100) AS first
 """)
 
@@ -40,7 +41,9 @@ def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
         raise NotFound(f'There is no job "{word}".')
     job = (yield JOB(id=found[0]["id"]))[0]
     at_us = at_us if at_us is not None else job["due_us"] or job["now_us"]
-    versions = [Version(v["version"], decode(v["spec"]), v["created_us"]) for v in reversed((yield VERSIONS(id=job["id"])))]
+    versions = [
+        Version(v["version"], decode(v["spec"]), v["created_us"]) for v in reversed((yield VERSIONS(id=job["id"])))
+    ]
     events = yield EVENTS_OF_JOB(id=job["id"])
     run = yield from _run(tenant, job, at_us)
     fleet = yield from _fleet(job, versions[-1].definition)

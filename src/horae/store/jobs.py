@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from horae.core.document import schedule_of, schedule_type
+from horae.core.document import first_due, schedule_of, schedule_type
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound, Stale
 from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.plan import COUNT_AT_MOST
@@ -135,8 +135,8 @@ WHERE id = :id
 """)
 
 RECORD_SKIP = Statement("""
-INSERT INTO history (id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, ended_us,
-                     attempt, max_attempts, token, reason, skip_until_us, skip_count)
+INSERT INTO history (id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us,
+                     ended_us, attempt, max_attempts, token, reason, skip_until_us, skip_count)
 SELECT :run_id, j.id, j.tenant, j.version, 'schedule', j.queue, j.priority, 'skipped', CAST(:from_us AS BIGINT),
        CAST(:from_us AS BIGINT), horae_now(), horae_now(), 0, j.max_attempts, 0, :reason, CAST(:until_us AS BIGINT),
        CAST(:count AS INTEGER)
@@ -201,7 +201,9 @@ def refusal(error: HoraeError) -> dict[str, Any]:
 def _name_conflict(name: str, taken: set[str]) -> Conflict | None:
     if name not in taken:
         return None
-    return Conflict(f'A job named "{name}" exists. Choose another name, or change that one with PUT /jobs/{name}.', "name_taken")
+    return Conflict(
+        f'A job named "{name}" exists. Choose another name, or change that one with PUT /jobs/{name}.', "name_taken"
+    )
 
 
 def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[None]:
@@ -209,7 +211,7 @@ def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[N
     for job in jobs:
         definition = job.definition
         schedule = schedule_of(definition, job.id, now_us)
-        due_us = next_after(schedule, now_us - 1 if "@now" in definition.schedule else now_us)
+        due_us = first_due(definition, schedule, now_us)
         is_now = due_us is not None and due_us <= now_us
         if due_us is not None and is_now:
             # Straight into the queue: an immediate job does not wait for a planner.
@@ -262,7 +264,10 @@ def _resolved(tenant: str, job_id: str, definition: Definition) -> Steps[Definit
     unknown = [after.job_id for after in definition.after if after.job_id not in ids]
     if unknown:
         return Invalid(
-            [Fault("/after", f'There is no job "{word}" to run after.', "Create the upstream job first.") for word in unknown]
+            [
+                Fault("/after", f'There is no job "{word}" to run after.', "Create the upstream job first.")
+                for word in unknown
+            ]
         )
     upstream = [After(ids[after.job_id], after.on) for after in definition.after]
     reached = {row["job_id"] for row in (yield DOWNSTREAM(id=job_id))} | {job_id}
@@ -348,7 +353,9 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     """
     held = yield from hold_alive(tenant, word)
     if base_version is not None and base_version != held.row["version"]:
-        raise Stale(f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.')
+        raise Stale(
+            f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.'
+        )
     definition = merge(held.definition, held.id, held.now_us, held.row["created_us"])
     if definition == held.definition:
         return held.id

@@ -12,7 +12,9 @@ from typing import Any
 
 from horae.core.errors import Unavailable
 from horae.store.postgres import PostgresDatabase
-from horae.store.sqlite import SqliteDatabase
+from horae.store.sqlite import MemoryDatabase, SqliteDatabase
+
+SchemaOwner = PostgresDatabase | SqliteDatabase | MemoryDatabase
 
 LOCK = 0x686F726165  # "horae"
 TOKENS = {
@@ -44,21 +46,21 @@ def migrations(dialect: str) -> list[Migration]:
     return found
 
 
-async def migrate(database: PostgresDatabase | SqliteDatabase) -> list[str]:
+async def migrate(database: SchemaOwner) -> list[str]:
     """Applies what is missing and returns their names."""
     if isinstance(database, PostgresDatabase):
         return await _migrate_postgres(database)
     return await _migrate_sqlite(database)
 
 
-async def check_schema(database: PostgresDatabase | SqliteDatabase) -> None:
+async def check_schema(database: SchemaOwner) -> None:
     """Raises Unavailable when the schema is behind this release."""
     missing = [m.name for m in migrations(database.dialect) if m.number not in await _applied(database)]
     if missing:
         raise Unavailable(f"The schema lacks {', '.join(missing)}: run `horae migrate`.")
 
 
-async def _applied(database: PostgresDatabase | SqliteDatabase) -> set[int]:
+async def _applied(database: SchemaOwner) -> set[int]:
     numbers: set[int] = set()
     if isinstance(database, PostgresDatabase):
 
@@ -103,7 +105,7 @@ async def _migrate_postgres(database: PostgresDatabase) -> list[str]:
     return done
 
 
-async def _migrate_sqlite(database: SqliteDatabase) -> list[str]:
+async def _migrate_sqlite(database: SqliteDatabase | MemoryDatabase) -> list[str]:
     done: list[str] = []
 
     def work(raw: Any) -> None:

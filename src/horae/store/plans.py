@@ -31,8 +31,8 @@ SELECT horae_now() AS now_us,
 
 _RUN_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                    queued_us, available_us, attempt, max_attempts, is_once, token)"""
-_RUN_VALUES = """slots.id, j.id, j.tenant, slots.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key, 'queued',
-       slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0"""
+_RUN_VALUES = """slots.id, j.id, j.tenant, slots.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key,
+       'queued', slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0"""
 _SKIP_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, ended_us,
                     attempt, max_attempts, token, reason, skip_until_us, skip_count)"""
 _SKIP_VALUES = """skips.id, j.id, j.tenant, skips.version, 'schedule', j.queue, j.priority, 'skipped', skips.due_us,
@@ -140,9 +140,7 @@ def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
     for decision in decisions:
         timer, plan_ = decision.timer, decision.plan
         job = timer.job_id
-        cursors.append(
-            (job, timer.shard, decision.epoch, timer.due_us, plan_.next_us, timer.version, len(plan_.slots))
-        )
+        cursors.append((job, timer.shard, decision.epoch, timer.due_us, plan_.next_us, timer.version, len(plan_.slots)))
         for slot in plan_.slots:
             id_ = run_id(job, scheduled_key(slot.due_us), slot.due_us)
             slots.append((id_, job, timer.version, slot.due_us, slot.run_at_us))

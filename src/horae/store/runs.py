@@ -76,7 +76,9 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
         raise Conflict(f"Run {run_id} is not over yet: there is nothing to retry.", "run_is_live")
     row = yield from _ended(tenant, run_id)
     if row["status"] not in ("failed", "cancelled", "unknown"):
-        raise Conflict(f"Run {run_id} {row['status']}: only a failed, cancelled or unknown run can be retried.", "wrong_state")
+        raise Conflict(
+            f"Run {run_id} {row['status']}: only a failed, cancelled or unknown run can be retried.", "wrong_state"
+        )
     if row["job_state"] == "deleted":
         raise Conflict("The job of this run was deleted.", "job_deleted")
     if (yield REVIVE(run_id=run_id)):

@@ -71,6 +71,41 @@ class SqliteDatabase:
             self._lock.close()
 
 
+class MemoryDatabase:
+    """In memory and without threads: every verb is one step of the event loop, so a virtual clock can drive it."""
+
+    dialect = "sqlite"
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._connection = Connection(":memory:", now_us)
+
+    async def run(self, transaction: Transaction[T]) -> T:
+        return self.run_now(transaction)
+
+    def run_now(self, transaction: Transaction[T]) -> T:
+        raw = self._connection.raw
+        raw.execute("BEGIN IMMEDIATE")
+        try:
+            answer: T = self._connection.drive(transaction)
+        except sqlite3.IntegrityError as error:
+            raw.execute("ROLLBACK")
+            raise Conflict(str(error), "duplicate") from error
+        except BaseException:
+            raw.execute("ROLLBACK")
+            raise
+        raw.execute("COMMIT")
+        return answer
+
+    async def script(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        work(self._connection.raw)
+
+    def open_fence(self) -> None:
+        self._connection.open_fence()
+
+    async def close(self) -> None:
+        self._connection.raw.close()
+
+
 class Connection:
     """One sqlite3 connection with horae's functions, and the way a transaction is driven on it."""
 

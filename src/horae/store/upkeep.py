@@ -100,9 +100,9 @@ def _forget(now_us: int, retention_us: int) -> Steps[None]:
 
 def _strays(table: str, day: int) -> Statement:
     """Rows of a day that nobody made in time: they stay in the default partition, and so does that day."""
-    column = PARTITIONED[table]
+    column, start = PARTITIONED[table], day * DAY_US
     return Statement(
-        f"SELECT 1 AS n FROM {table}_default WHERE {column} >= {day * DAY_US} AND {column} < {(day + 1) * DAY_US} LIMIT 1"
+        f"SELECT 1 AS n FROM {table}_default WHERE {column} >= {start} AND {column} < {start + DAY_US} LIMIT 1"
     )
 
 

@@ -46,6 +46,7 @@ WHERE j.tenant = :tenant
   AND (CAST(:due_before_us AS BIGINT) IS NULL OR t.due_us < :due_before_us)
 """
 
+
 def _list(key: str, direction: str, kind: str) -> Statement:
     than = ">" if direction == "ASC" else "<"
     after = f"""AND (CAST(:after_id AS TEXT) IS NULL
@@ -246,4 +247,3 @@ def dead_letters(tenant: str, job_word: str | None, before_id: str | None, most:
 @reading
 def workers() -> Steps[Rows]:
     return (yield WORKERS())
-

@@ -292,6 +292,15 @@ class Worker:
             await asyncio.wait(list(self._tasks.values()), timeout=min(remaining, 1.0))
         await self.stop_now()
 
+    def abandon(self) -> None:
+        """Stops everything without reporting: what a crash looks like, and what is left after a drain."""
+        for task in self._tasks.values():
+            task.cancel()
+        if self._self_stop is not None:
+            self._self_stop.cancel()
+        if self._room_timer is not None:
+            self._room_timer.cancel()
+
     async def stop_now(self) -> None:
         self._is_draining = True
         tasks = list(self._tasks.values())
@@ -302,8 +311,6 @@ class Worker:
         with contextlib.suppress(Unavailable):
             await self.results.flush()
             await self._store.leave(self.id)
-        if self._self_stop is not None:
-            self._self_stop.cancel()
         log("worker.stopped", worker=self.id)
 
 

@@ -1,0 +1,219 @@
+"""The assembly of the HTTP door: every route, and what is the same for all of them.
+
+A request gets an id, shows who it is from, has its parameters read, is answered once for each idempotency key, and
+whatever goes wrong becomes a problem document.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from horae.api.access import Access
+from horae.api.body import read_body
+from horae.api.jobs import Explain, Jobs
+from horae.api.openapi import describe_api
+from horae.api.operation import Call, Operation, Reply
+from horae.api.problems import Broken, Refused, problem_answer
+from horae.api.query import read_query
+from horae.api.runs import Runs
+from horae.api.tools import REQUESTS, SECONDS, Health, Previews, Ready
+from horae.commands import Caller, Commands
+from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
+from horae.ports import Answer, Once, ViewStore
+from horae.telemetry import oops, warn
+
+BASES = ("/api/v1", "/v1")
+KEY_HEADER = "Idempotency-Key"
+REQUEST_ID = "horae.request_id"
+
+_KEY = re.compile("[!-~]([ -~]{0,253}[!-~])?")
+_OUR_ID = re.compile("[A-Za-z0-9._-]{1,100}")
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def make_app(
+    *,
+    commands: Commands,
+    views: ViewStore,
+    access: Access,
+    explain: Explain,
+    ready: Ready,
+    is_stopping: Callable[[], bool] = lambda: False,
+) -> Starlette:
+    """`is_stopping` ends open event streams, which would otherwise keep a server from leaving."""
+    operations = [
+        *Jobs(commands, views, explain).operations(),
+        *Runs(commands, views, is_stopping).operations(),
+        *Previews(views).operations(),
+    ]
+    health = Health(ready)
+    description = Reply(describe_api(operations, BASES)).body
+    by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
+    for operation in operations:
+        by_path[operation.path][operation.method] = operation
+
+    async def openapi(_: Request) -> Response:
+        return Response(description, media_type="application/json")
+
+    app = Starlette(
+        routes=[
+            *(
+                Route(base + path, Door(base, methods, access, views), methods=list(methods))
+                for base in BASES
+                for path, methods in by_path.items()
+            ),
+            Route("/healthz", health.healthz),
+            Route("/readyz", health.readyz),
+            Route("/metrics", health.metrics),
+            Route("/openapi.json", openapi),
+        ],
+        middleware=[Middleware(Envelope)],
+        exception_handlers={HoraeError: _refuse, HTTPException: _refuse_path},
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+class Door:
+    """One path: lets a request in, hands it to the operation of its method, and sends the reply."""
+
+    def __init__(self, base: str, methods: Mapping[str, Operation], access: Access, views: ViewStore) -> None:
+        self._base = base
+        self._methods = methods
+        self._access = access
+        self._views = views
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        operation = self._methods["GET" if request.method == "HEAD" else request.method]
+        response = await self._serve(request, operation)
+        await response(scope, receive, send)
+
+    async def _serve(self, request: Request, operation: Operation) -> Response:
+        caller = await self._access.caller(request.headers)
+        query = read_query(request, operation.query)
+        body = await read_body(request, operation.takes.most_bytes) if operation.takes else b""
+        once = _once(request, caller, body, self._base) if operation.method == "POST" else None
+        if once is not None and (answer := await self._views.recall(once)) is not None:
+            document = msgspec.json.decode(answer.body)
+            return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
+        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once)
+        reply = await operation.serve(call)
+        if isinstance(reply, Response):
+            return reply
+        if once is not None:
+            # It is done, and a repeat would find that out; the full answer is only a courtesy.
+            with suppress(Unavailable):
+                await self._views.remember(once, Answer(reply.status, reply.body.decode()))
+        return self._send(reply)
+
+    def _send(self, reply: Reply) -> Response:
+        headers = dict(reply.headers)
+        document = reply.document
+        if isinstance(document, dict) and "job_id" in document and "version" in document:
+            headers["ETag"] = f'"v{document["version"]}"'
+            if reply.status == 201:
+                headers["Location"] = f"{self._base}/jobs/{document['job_id']}"
+        return Response(reply.body, reply.status, headers, "application/json")
+
+
+class Envelope:
+    """Around every request: its id, the headers of every answer, the counters, and the last net for our own bugs."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = scope[REQUEST_ID] = _request_id(scope)
+        began = time.perf_counter()
+        status = 0
+
+        async def send_ours(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_SAME, (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_ours)
+        except ClientDisconnect:
+            pass
+        except Exception as error:
+            oops("api.broken", error, request=request_id, method=scope["method"], route=_route(scope))
+            if status:
+                raise
+            await problem_answer(Broken(), request_id)(scope, receive, send_ours)
+        finally:
+            _count(scope, status, time.perf_counter() - began)
+
+
+_SAME = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+
+
+def _request_id(scope: Scope) -> str:
+    """The caller's own, so that both logs can be put side by side, if it is harmless."""
+    told = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id"), "")
+    return told if _OUR_ID.fullmatch(told) else f"req_{secrets.token_hex(8)}"
+
+
+def _count(scope: Scope, status: int, seconds: float) -> None:
+    method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+    route = _route(scope)
+    REQUESTS.labels(method, route, str(status or 499)).inc()
+    SECONDS.labels(method, route).observe(seconds)
+
+
+def _route(scope: Scope) -> str:
+    route = scope.get("route")
+    return route.path if isinstance(route, Route) else "none"
+
+
+def _once(request: Request, caller: Caller, body: bytes, base: str) -> Once | None:
+    key = request.headers.get(KEY_HEADER)
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key):
+        detail = f"{KEY_HEADER} must have 1 to 255 printable ASCII characters."
+        raise Invalid([Fault(f"/headers/{KEY_HEADER}", detail, "Use a new UUID for each request.")])
+    path = request.url.path.removeprefix(base)
+    digest = sha256(f"{request.method} {path}?{request.url.query}\n".encode())
+    digest.update(body)
+    return Once(caller.tenant, key, digest.hexdigest())
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, Unavailable):
+        warn("api.store_away", request=request.scope[REQUEST_ID], why=error.detail)
+    return problem_answer(error if isinstance(error, HoraeError) else Broken(), request.scope[REQUEST_ID])
+
+
+async def _refuse_path(request: Request, error: Exception) -> Response:
+    """What the router says: there is no such path, or it has no such method."""
+    path = request.url.path[:200]
+    refusal: HoraeError = NotFound(
+        f'There is nothing at "{path}". The API is under /api/v1; /openapi.json describes it.'
+    )
+    if isinstance(error, HTTPException) and error.status_code == 405:
+        allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+        detail = f"{request.method[:20]} is not a method of this path; it has {allowed}."
+        refusal = Refused(405, "method_not_allowed", detail, headers={"Allow": allowed})
+    return problem_answer(refusal, request.scope[REQUEST_ID])

@@ -1,0 +1,207 @@
+"""Routes of runs, their logs, the dead letters and the workers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from horae.api.body import MOST_BATCH_BYTES, check_instant, check_items, read_fields
+from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, post
+from horae.api.query import (
+    ATTEMPT,
+    CURSOR,
+    DEFAULT_LIMIT,
+    FOLLOW,
+    JOB,
+    LIMIT,
+    RUN_FILTERS,
+    Cursor,
+    before_of,
+    run_filters,
+)
+from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, worker_answer
+from horae.commands import Commands, RunRequest
+from horae.core.checks import FIELDS, Collector, check_size, short_text
+from horae.core.document import LATE_US
+from horae.core.duration import format_instant
+from horae.core.errors import Fault, Invalid, Unavailable
+from horae.ports import JsonObject, StoredRow, ViewStore
+
+BATCH = Takes("RunBatch", most_bytes=MOST_BATCH_BYTES)
+RUN_FIELDS = {"payload": check_size, "priority": FIELDS["priority"][1], "run_at": check_instant}
+
+LOG_PAGE = 200
+POLL_SECONDS = 0.5
+SIGN_OF_LIFE_SECONDS = 10.0
+
+
+class Runs:
+    """`is_stopping` ends the streams of a process that wants to leave."""
+
+    def __init__(self, commands: Commands, views: ViewStore, is_stopping: Callable[[], bool]) -> None:
+        self._commands = commands
+        self._views = views
+        self._is_stopping = is_stopping
+
+    def operations(self) -> list[Operation]:
+        page = (LIMIT, CURSOR)
+        return [
+            get("/runs", "listRuns", "Runs, newest first", self.list, (JOB, *RUN_FILTERS, *page), gives="RunList"),
+            post("/runs:batch", "runJobManyTimes", "Many runs of one job", self.create_many, (), BATCH, "RunIds", 202),
+            get("/runs/{run}", "getRun", "One run with its attempts", self.get, gives="RunWithAttempts"),
+            get("/runs/{run}/logs", "getLogs", "What it printed", self.logs, (FOLLOW, ATTEMPT), gives="Text"),
+            post("/runs/{run}/cancel", "cancelRun", "End it, or stop it", self.cancel, (), NOTHING, "Run", 202),
+            post("/runs/{run}/retry", "retryRun", "One more attempt", self.retry, (), NOTHING, "Run", 202),
+            get(
+                "/dead-letters", "listDeadLetters", "Failed for good", self.dead_letters, (JOB, *page), gives="DeadList"
+            ),
+            post("/dead-letters/{run}/replay", "replayRun", "Run it anew", self.replay, (), NOTHING, "RunId", 202),
+            delete("/dead-letters/{run}", "discardRun", "Out of the dead letters", self.discard, gives="Discarded"),
+            get("/workers", "listWorkers", "Who runs the runs", self.workers, gives="WorkerList"),
+        ]
+
+    async def list(self, call: Call) -> Reply:
+        runs, cursor = await list_runs(self._views, call, call.query.get("job"))
+        return Reply({"runs": runs, "next_cursor": cursor})
+
+    async def create_many(self, call: Call) -> Reply:
+        document = await call.document()
+        fields = read_fields(document, {"job": short_text, "runs": check_items}, deep=False)
+        missing = [Fault(f"/{name}", f'"{name}" is missing.') for name in ("job", "runs") if name not in fields]
+        if missing:
+            raise Invalid(missing)
+        found, now_us = Collector(), await self._views.now()
+        requests = [
+            found.attempt(RunRequest(), _request, item, now_us, f"/runs/{index}")
+            for index, item in enumerate(fields["runs"])
+        ]
+        found.finish()
+        run_ids = await self._commands.trigger(call.caller, fields["job"], requests, call.once) if requests else []
+        return Reply({"created": len(run_ids), "run_ids": run_ids}, 202)
+
+    async def get(self, call: Call) -> Reply:
+        row, earlier = await self._views.run(call.caller.tenant, call.word("run"))
+        return Reply(run_answer(row) | {"attempts": attempts_answer(row, earlier)})
+
+    async def cancel(self, call: Call) -> Reply:
+        read_fields(await call.fields(), {})
+        await self._commands.cancel_run(call.caller, call.word("run"), call.once)
+        return await self._run(call)
+
+    async def retry(self, call: Call) -> Reply:
+        read_fields(await call.fields(), {})
+        await self._commands.retry_run(call.caller, call.word("run"), call.once)
+        return await self._run(call)
+
+    async def _run(self, call: Call) -> Reply:
+        row, _ = await self._views.run(call.caller.tenant, call.word("run"))
+        return Reply(run_answer(row), 202)
+
+    async def dead_letters(self, call: Call) -> Reply:
+        limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "dead")
+        rows = await self._views.dead_letters(call.caller.tenant, call.query.get("job"), before, limit + 1)
+        runs, cursor = _page(rows, limit, "dead")
+        return Reply({"dead_letters": runs, "next_cursor": cursor})
+
+    async def replay(self, call: Call) -> Reply:
+        read_fields(await call.fields(), {})
+        return Reply({"run_id": await self._commands.replay(call.caller, call.word("run"), call.once)}, 202)
+
+    async def discard(self, call: Call) -> Reply:
+        await self._commands.discard(call.caller, call.word("run"))
+        return Reply({"deleted": True, "run_id": call.word("run")})
+
+    async def workers(self, call: Call) -> Reply:
+        return Reply({"workers": [worker_answer(row) for row in await self._views.workers()]})
+
+    async def logs(self, call: Call) -> Response:
+        row, _ = await self._views.run(call.caller.tenant, call.word("run"))
+        if call.query.get("follow"):
+            return StreamingResponse(self._follow(call), media_type="text/event-stream")
+        return StreamingResponse(self._texts(row["id"], call.query.get("attempt")), media_type="text/plain")
+
+    async def _texts(self, run_id: str, only: int | None) -> AsyncIterator[str]:
+        attempt, seq = only or 0, -1
+        while True:
+            chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
+            for chunk in chunks:
+                attempt, seq = chunk["attempt"], chunk["seq"]
+                if only is not None and attempt != only:
+                    return
+                yield chunk["text"]
+            if len(chunks) < LOG_PAGE:
+                return
+
+    async def _follow(self, call: Call) -> AsyncIterator[bytes]:
+        """Chunks as they come, then one `end`. An event's id is the place to go on from after a break."""
+        tenant, run_id = call.caller.tenant, call.word("run")
+        only = call.query.get("attempt")
+        attempt, seq = _last_event(call, only)
+        quiet_seconds = 0.0
+        while not self._is_stopping():
+            try:
+                # The run first: its output is complete by the time it is seen to be over.
+                row, _ = await self._views.run(tenant, run_id)
+                chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
+            except Unavailable:
+                return
+            for chunk in chunks:
+                attempt, seq = chunk["attempt"], chunk["seq"]
+                if only in (None, attempt):
+                    event = {"attempt_number": attempt, "text": chunk["text"]}
+                    yield _event("log", event, f"{attempt}-{seq}")
+            if len(chunks) == LOG_PAGE:
+                continue
+            if is_over(row):
+                yield _event("end", {"run_id": run_id, "status": run_status(row)}, f"{attempt}-{seq}")
+                return
+            quiet_seconds = 0.0 if chunks else quiet_seconds + POLL_SECONDS
+            if quiet_seconds >= SIGN_OF_LIFE_SECONDS:
+                quiet_seconds = 0.0
+                yield b": still here\n\n"
+            await asyncio.sleep(POLL_SECONDS)
+
+
+async def list_runs(views: ViewStore, call: Call, job: str | None) -> tuple[list[JsonObject], str | None]:
+    """One page and the cursor of the next."""
+    limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "runs")
+    rows = await views.runs(call.caller.tenant, job, run_filters(call.query), before, limit + 1)
+    return _page(rows, limit, "runs")
+
+
+async def read_run(views: ViewStore, document: object) -> RunRequest:
+    has_time = isinstance(document, dict) and document.get("run_at") is not None
+    return _request(document, await views.now() if has_time else 0, "")
+
+
+def refuse_past(at_us: int, now_us: int, pointer: str, late_us: int = 0) -> None:
+    if at_us < now_us - late_us:
+        detail = f"{format_instant(at_us)} is past; it is {format_instant(now_us)} now."
+        raise Invalid([Fault(pointer, detail, "Give a time to come, or leave it out.")])
+
+
+def _request(document: object, now_us: int, pointer: str) -> RunRequest:
+    fields = read_fields(document, RUN_FIELDS, pointer)
+    run_at_us = fields.get("run_at")
+    if run_at_us is not None:
+        refuse_past(run_at_us, now_us, f"{pointer}/run_at", LATE_US)
+    payload = msgspec.json.encode(fields["payload"]).decode() if "payload" in fields else None
+    return RunRequest(payload, fields.get("priority"), run_at_us)
+
+
+def _page(rows: list[StoredRow], limit: int, list_: str) -> tuple[list[JsonObject], str | None]:
+    cursor = Cursor(list_, None, rows[limit - 1]["id"]).text() if len(rows) > limit else None
+    return [run_answer(row) for row in rows[:limit]], cursor
+
+
+def _event(kind: str, document: JsonObject, id_: str) -> bytes:
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_.encode(), kind.encode(), msgspec.json.encode(document))
+
+
+def _last_event(call: Call, only: int | None) -> tuple[int, int]:
+    match = re.fullmatch("([0-9]{1,9})-([0-9]{1,9})", call.request.headers.get("last-event-id", ""))
+    return (int(match[1]), int(match[2])) if match else (only or 0, -1)

@@ -1,0 +1,160 @@
+"""The movers of one process: a scheduler's, a worker's, and the loops that keep them moving until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from horae.config import Settings
+from horae.core.errors import Unavailable
+from horae.core.timeguard import TimeGuard
+from horae.ports import Executor
+from horae.scheduler.janitor import Janitor
+from horae.scheduler.planner import Planner
+from horae.scheduler.shards import Shards
+from horae.store.store import Store
+from horae.telemetry import log, oops, warn
+from horae.worker.loop import Worker, WorkerSettings
+
+STORE_AWAY_SECONDS = 0.5
+BROKEN_SECONDS = 1.0
+
+
+class Loop:
+    """Asks one mover to move, again and again: when it said, or when woken."""
+
+    def __init__(self, name: str, tick: Callable[[], Awaitable[float]]) -> None:
+        self._name = name
+        self._tick = tick
+        self._woken = asyncio.Event()
+        self._is_away = False
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def run(self) -> None:
+        while True:
+            delay = await self._once()
+            if delay > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(delay):
+                        await self._woken.wait()
+            else:
+                await asyncio.sleep(0)
+            self._woken.clear()
+
+    async def _once(self) -> float:
+        try:
+            delay = await self._tick()
+        except (Unavailable, TimeoutError) as error:
+            if not self._is_away:
+                warn("store.away", mover=self._name, why=str(error))
+            self._is_away = True
+            return STORE_AWAY_SECONDS
+        except Exception as error:  # noqa: BLE001 a mover never dies of one bad round
+            oops("mover.broken", error, mover=self._name)
+            return BROKEN_SECONDS
+        if self._is_away:
+            log("store.back", mover=self._name)
+            self._is_away = False
+        return delay
+
+
+class Node:
+    """`executors` by job type, `needs` what they offer beyond the types that every worker can run."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        executors: Mapping[str, Executor],
+        needs: tuple[str, ...],
+        new_id: Callable[[], str],
+        name: str,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._executors = executors
+        self._needs = needs
+        self._new_id = new_id
+        self._name = name
+        self._loops: list[Loop] = []
+        self._tasks: list[asyncio.Task[Any]] = []
+        self.guard = TimeGuard()
+        self.shards: Shards | None = None
+        self.worker: Worker | None = None
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        roles = self._settings.role_set
+        if "scheduler" in roles:
+            self._add_scheduler()
+        if "worker" in roles:
+            self._tasks.append(group.create_task(self._add_worker().results.run()))
+        self._tasks += [group.create_task(loop.run()) for loop in self._loops]
+
+    def wake(self) -> None:
+        """There is something new; the movers would find it by themselves a little later."""
+        for loop in self._loops:
+            loop.wake()
+
+    async def stop(self) -> None:
+        """Leases go first, then running work ends or goes back; heartbeats go on until it has."""
+        if self.shards is not None:
+            with contextlib.suppress(Unavailable):
+                await self.shards.stop()
+        if self.worker is not None:
+            await self.worker.drain()
+        self.kill()
+
+    def kill(self) -> None:
+        """At once, without a word to anybody."""
+        for task in self._tasks:
+            task.cancel()
+        if self.worker is not None:
+            self.worker.abandon()
+
+    def _loop(self, name: str, tick: Callable[[], Awaitable[float]]) -> Loop:
+        loop = Loop(name, tick)
+        self._loops.append(loop)
+        return loop
+
+    def _add_scheduler(self) -> None:
+        settings = self._settings
+        self.shards = shards = Shards(self._store, self._new_id(), settings.lease_seconds, self.guard)
+        planner = Planner(self._store, shards, self.guard, settings.lookahead_seconds, self.wake)
+        janitor = Janitor(self._store, shards, self.guard, settings.retention_days * 86_400)
+
+        async def keep() -> float:
+            had = len(shards.held)
+            delay = await shards.tick()
+            if len(shards.held) > had:
+                self.wake()
+            return delay
+
+        self._loop("shards", keep)
+        self._loop("planner", planner.tick)
+        self._loop("janitor", janitor.tick)
+
+    def _add_worker(self) -> Worker:
+        settings = self._settings
+        self.worker = worker = Worker(
+            self._store,
+            WorkerSettings(
+                node=self._name,
+                slots=settings.worker_slots,
+                queues=settings.queues,
+                heartbeat_seconds=settings.heartbeat_seconds,
+                visibility_seconds=settings.visibility_seconds,
+            ),
+            self._executors,
+            self._needs,
+            self.guard,
+            self._new_id,
+        )
+        claims = self._loop("worker", worker.tick)
+        worker.on_room = claims.wake
+        self._loop("heartbeat", worker.beat)
+        self._loop("cancels", worker.watch_cancels)
+        return worker

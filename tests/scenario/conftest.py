@@ -1,0 +1,59 @@
+"""The API in one process over either database, with a clock that stands still and a world that moves when told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+from starlette.applications import Starlette
+
+from horae.api.access import Access, OpenAccess
+from horae.api.app import make_app
+from horae.commands import Commands
+from horae.store.store import Store
+from tests.conformance.conftest import clock, dialect, store, store_and_clock
+from tests.conformance.world import World
+
+__all__ = ["clock", "dialect", "store", "store_and_clock"]
+
+ADDRESS = "http://127.0.0.1:8700"
+
+
+def app_over(store: Any, access: Access | None = None, **more: Any) -> Starlette:
+    async def explain(tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
+        return {"tenant": tenant, "word": word, "at_us": at_us}
+
+    async def ready() -> list[str]:
+        return []
+
+    commands = Commands(store, lambda: str(uuid4()), lambda: None)
+    parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "explain": explain, "ready": ready}
+    return make_app(commands=commands, **(parts | more))
+
+
+def client_of(app: Starlette, **more: Any) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=ADDRESS, **more)
+
+
+@pytest.fixture
+def world(store: Store) -> World:  # noqa: F811 the fixture of that name
+    return World(store)
+
+
+@pytest.fixture
+async def http(store: Store) -> AsyncIterator[httpx2.AsyncClient]:  # noqa: F811
+    """A client at the root; paths are given whole."""
+    async with client_of(app_over(store)) as client:
+        yield client
+
+
+@pytest.fixture
+async def api(store: Store) -> AsyncIterator[httpx2.AsyncClient]:  # noqa: F811
+    """A client at /api/v1/."""
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app_over(store)), base_url=f"{ADDRESS}/api/v1/"
+    ) as client:
+        yield client

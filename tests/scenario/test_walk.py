@@ -1,0 +1,338 @@
+"""The walk of a due time with real movers on a virtual clock: hours of scheduling in milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from horae.commands import Caller, RunRequest
+from horae.core.errors import Unavailable
+from horae.ports import Log, Outcome, Request
+from horae.store.database import Statement, Transaction
+from horae.testing import START_US, Horae, virtual
+
+
+class Scripted:
+    """An executor that does as told and remembers what it was asked."""
+
+    def __init__(self, act: Callable[[Request], Any] | None = None) -> None:
+        self.requests: list[Request] = []
+        self.starts: list[float] = []
+        self.stopped: list[str] = []
+        self._act = act
+
+    async def run(self, request: Request, log: Log) -> Outcome:
+        self.requests.append(request)
+        self.starts.append(asyncio.get_running_loop().time())
+        try:
+            outcome = self._act(request) if self._act else Outcome(succeeded=True)
+            if asyncio.iscoroutine(outcome):
+                outcome = await outcome
+        except asyncio.CancelledError:
+            self.stopped.append(request.run_id)
+            raise
+        assert isinstance(outcome, Outcome)
+        return outcome
+
+    async def close(self) -> None:
+        return
+
+
+def sleeping(seconds: float) -> Callable[[Request], Any]:
+    async def act(request: Request) -> Outcome:
+        await asyncio.sleep(seconds)
+        return Outcome(succeeded=True)
+
+    return act
+
+
+def failing(times: int, **fields: Any) -> Callable[[Request], Any]:
+    def act(request: Request) -> Outcome:
+        if request.attempt <= times:
+            return Outcome(succeeded=False, reason="exception", error="boom", **fields)
+        return Outcome(succeeded=True, result={"attempt": request.attempt})
+
+    return act
+
+
+@virtual
+async def test_hours_of_a_minutely_job_runs_every_minute_once_and_on_time() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.create({"name": "j", "type": "noop", "schedule": "* * * * *"})
+        await horae.advance(hours=3, seconds=1)
+
+    assert len(work.requests) == 180
+    dues = [request.scheduled_for_us for request in work.requests]
+    assert dues == [START_US + 60_000_000 * n for n in range(1, 181)]
+    assert max(start * 1e6 + START_US - due for start, due in zip(work.starts, dues, strict=True)) < 50_000
+
+
+@virtual
+async def test_two_nodes_share_the_work_and_nothing_runs_twice() -> None:
+    work = Scripted()
+    async with Horae(nodes=3, executors={"noop": work}) as horae:
+        for n in range(20):
+            await horae.create({"name": f"j{n}", "type": "noop", "schedule": "*/5 * * * * *"})
+        await horae.advance(120)
+
+    keys = [(request.job_id, request.scheduled_for_us) for request in work.requests]
+    assert len(keys) == len(set(keys))
+    assert len(keys) >= 20 * 23
+
+
+@virtual
+async def test_failures_are_tried_again_with_backoff_and_the_key_stays_the_same() -> None:
+    work = Scripted(failing(2))
+    async with Horae(executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(30)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"], run["result"]) == ("succeeded", 3, '{"attempt": 3}')
+    gaps = [two - one for one, two in zip(work.starts, work.starts[1:], strict=False)]
+    assert [round(gap) for gap in gaps] == [2, 4]
+    assert len({request.run_id for request in work.requests}) == 1
+    fences = [request.fence for request in work.requests]
+    assert fences == sorted(set(fences))
+
+
+@virtual
+async def test_exhausted_attempts_end_in_the_dead_letters() -> None:
+    async with Horae(executors={"noop": Scripted(failing(99))}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "retries": 1})
+        await horae.advance(30)
+        (run,) = await horae.runs(job)
+        letters = await horae.store.dead_letters("default", None, None, 10)
+
+    assert (run["status"], run["attempt"], run["error"]) == ("failed", 2, "boom")
+    assert [letter["id"] for letter in letters] == [run["id"]]
+
+
+@virtual
+async def test_retry_after_is_honoured() -> None:
+    work = Scripted(failing(1, retry_after_seconds=60))
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(90)
+
+    assert round(work.starts[1] - work.starts[0]) == 60
+
+
+@virtual
+async def test_a_running_run_is_cancelled_within_two_seconds() -> None:
+    work = Scripted(sleeping(3600))
+    async with Horae(executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "2h"})
+        await horae.advance(5)
+        (run,) = await horae.runs(job)
+        await horae.commands.cancel_run(horae.caller, run["id"], None)
+        await horae.advance(2)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["reason"]) == ("cancelled", "cancelled_by_user")
+    assert work.stopped == [run["id"]]
+
+
+@virtual
+async def test_a_drained_node_hands_its_runs_back_and_they_do_not_lose_an_attempt() -> None:
+    work = Scripted(sleeping(3600))
+    async with Horae(nodes=2, executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "2h", "retries": 0})
+        await horae.advance(1)
+        holder = next(node for node in horae.nodes if node.worker and node.worker.running)
+        await holder.stop()
+        await horae.advance(2)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"], run["max_attempts"]) == ("running", 2, 2)
+
+
+@virtual
+async def test_work_that_ends_within_the_grace_is_not_handed_back() -> None:
+    work = Scripted(sleeping(10))
+    async with Horae(nodes=1, executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(1)
+        await horae.nodes[0].stop()
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtual
+async def test_a_killed_worker_costs_its_visibility_and_the_run_comes_back() -> None:
+    work = Scripted(sleeping(3600))
+    async with Horae(nodes=2, executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "2h"})
+        await horae.advance(1)
+        next(node for node in horae.nodes if node.worker and node.worker.running).kill()
+        await horae.advance(15 + 15 + 3)  # visibility, and the dead node's leases
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("running", 2)
+
+
+@virtual
+async def test_a_killed_scheduler_costs_nothing_that_was_staged() -> None:
+    work = Scripted()
+    async with Horae(nodes=1, executors={"noop": work}, lookahead_seconds=20, roles="worker") as horae:
+        planner = horae.add_node(roles="scheduler")
+        horae.add_node(roles="scheduler")
+        for n in range(40):
+            await horae.create({"name": f"j{n}", "type": "noop", "schedule": "*/2 * * * * *"})
+        await horae.advance(10)
+        planner.kill()
+        await horae.advance(60)
+
+    late = [start * 1e6 + START_US - r.scheduled_for_us for start, r in zip(work.starts, work.requests, strict=True)]
+    keys = {(r.job_id, r.scheduled_for_us) for r in work.requests}
+    assert len(keys) == len(work.requests) >= 40 * 34
+    assert max(late) < 1_000_000
+
+
+class Away:
+    """A database that can be out of reach."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.dialect = inner.dialect
+        self.is_away = False
+
+    async def run(self, transaction: Transaction[Any]) -> Any:
+        if self.is_away:
+            await asyncio.sleep(0.1)
+            raise Unavailable("out of reach")
+        return await self.inner.run(transaction)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+@virtual
+async def test_without_the_store_work_is_stopped_before_its_lease_ends_and_goes_on_afterwards() -> None:
+    work = Scripted(sleeping(3600))
+    async with Horae(executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "2h"})
+        await horae.advance(6)
+        horae.store.database = horae.store.control = away = Away(horae.store.database)
+        away.is_away = True
+        lost = asyncio.get_running_loop().time()
+        while not work.stopped:
+            await horae.advance(0.1)
+        stopped_after = asyncio.get_running_loop().time() - lost
+        await horae.advance(60)
+        away.is_away = False
+        await horae.advance(5)
+        (run,) = await horae.runs(job)
+
+    assert stopped_after < 15
+    assert (run["status"], run["attempt"]) == ("running", 2)
+
+
+@virtual
+async def test_an_outage_is_caught_up_by_the_misfire_policy_without_a_restart() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        job = await horae.create(
+            {"name": "j", "type": "noop", "schedule": "*/10 * * * * *", "misfire": {"policy": "catch_up", "max": 100}}
+        )
+        await horae.advance(60)
+        horae.store.database = horae.store.control = away = Away(horae.store.database)
+        away.is_away = True
+        await horae.advance(300)
+        away.is_away = False
+        await horae.advance(60)
+        runs = [run for run in await horae.runs(job) if run["due_us"] <= START_US + 400_000_000]
+
+    assert [run["due_us"] - START_US for run in runs] == [n * 10_000_000 for n in range(1, 41)]
+    assert {run["status"] for run in runs} == {"succeeded"}
+
+
+@virtual
+async def test_high_goes_first_but_low_is_not_starved() -> None:
+    work = Scripted(sleeping(1))
+    async with Horae(executors={"noop": work}, worker_slots=10) as horae:
+        await horae.advance(1)
+        for name, priority in (("low", "LOW"), ("high", "HIGH")):
+            await horae.create({"name": name, "type": "noop", "priority": priority})
+        for name in ("low", "high"):
+            await horae.commands.trigger(horae.caller, name, [RunRequest()] * 100, None)
+        await horae.advance(5)
+
+    first = [request.job_name for request in work.requests[10:50]]
+    assert first.count("high") > first.count("low") > 0
+
+
+@virtual
+async def test_a_flood_of_one_tenant_does_not_keep_another_waiting() -> None:
+    work = Scripted(sleeping(1))
+    async with Horae(executors={"noop": work}, worker_slots=10) as horae:
+        for tenant, count in (("flood", 1000), ("calm", 5)):
+            caller = Caller(tenant, "test")
+            await horae.commands.create_job(caller, {"name": "j", "type": "noop"}, None)
+            await horae.commands.trigger(caller, "j", [RunRequest()] * count, None)
+        await horae.advance(5)
+
+    assert [request.tenant for request in work.requests[:30]].count("calm") == 5
+
+
+@virtual
+async def test_a_chain_hands_the_result_on() -> None:
+    work = Scripted(lambda request: Outcome(succeeded=True, result={"from": request.job_name}))
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.create({"name": "a", "type": "noop", "schedule": "@every 1h"})
+        await horae.create({"name": "b", "type": "noop", "after": "a"})
+        await horae.create({"name": "c", "type": "noop", "after": "b"})
+        await horae.advance(hours=1, seconds=10)
+
+    assert [request.job_name for request in work.requests] == ["a", "b", "c"]
+    upstream = work.requests[2].upstream
+    assert upstream is not None
+    assert upstream["result"] == {"from": "b"}
+
+
+@virtual
+async def test_an_executor_with_a_bug_fails_the_attempt_and_nothing_else() -> None:
+    def broken(request: Request) -> Outcome:
+        raise RuntimeError("our bug")
+
+    async with Horae(executors={"noop": Scripted(broken)}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "retries": 0})
+        await horae.advance(5)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["reason"]) == ("failed", "exception")
+
+
+@virtual
+async def test_a_cap_on_a_queue_holds() -> None:
+    most = 0
+    running = 0
+
+    async def act(request: Request) -> Outcome:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(1)
+        running -= 1
+        return Outcome(succeeded=True)
+
+    async with Horae(nodes=2, executors={"noop": Scripted(act)}) as horae:
+        insert = Statement(
+            "INSERT INTO limits (tenant, queue, max_running, is_paused) VALUES ('default', 'default', 3, false)"
+        )
+
+        def steps() -> Any:
+            yield insert()
+
+        await horae.store.database.run(Transaction(steps))
+        await horae.create({"name": "j", "type": "noop"})
+        await horae.advance(2)
+        await horae.commands.trigger(horae.caller, "j", [RunRequest()] * 30, None)
+        await horae.advance(30)
+        runs = await horae.runs("j")
+
+    assert most == 3
+    assert {run["status"] for run in runs} == {"succeeded"}
