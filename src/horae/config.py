@@ -91,12 +91,13 @@ def read_settings(environment: Mapping[str, str], flags: Mapping[str, object], *
 
 
 def _unknown(environment: Mapping[str, str]) -> list[Fault]:
-    known = {f"HORAE_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES
+    settings = {f"HORAE_{field.name.upper()}" for field in fields(Settings) if field.name not in _INTERNAL}
     faults = []
     for name in environment:
-        if name.startswith("HORAE_") and name not in known and not name.startswith("HORAE_TEST_"):
-            near = difflib.get_close_matches(name, known, 1, 0.5)
-            hint = f"Did you mean {near[0]}?" if near else "See the list of settings in docs/settings.md."
+        is_known = name in settings | OTHER_VARIABLES or name.startswith("HORAE_TEST_")
+        if name.startswith("HORAE_") and not is_known:
+            near = difflib.get_close_matches(name, settings, 3, 0.5)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "See the list of settings in docs/settings.md."
             faults.append(Fault(name, f"{name} is not a setting of horae.", hint))
     return faults
 

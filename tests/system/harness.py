@@ -31,19 +31,18 @@ class Process:
         self.port = free_port()
         self.log = folder / f"horae-{self.port}.log"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
-        self._file = self.log.open("w")
-        self.process = subprocess.Popen(  # noqa: S603 our own program
-            [sys.executable, "-m", "horae", *words, "--port", str(self.port)],
-            env=clean | {"HORAE_TESTING": "1"} | environment,
-            stdout=self._file,
-            stderr=self._file,
-            cwd=folder,
-        )
+        with self.log.open("w") as file:
+            self.process = subprocess.Popen(  # noqa: S603 our own program
+                [sys.executable, "-m", "horae", *words, "--port", str(self.port)],
+                env=clean | {"HORAE_TESTING": "1"} | environment,
+                stdout=file,
+                stderr=file,
+                cwd=folder,
+            )
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        self._file.close()
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -51,10 +50,7 @@ class Process:
     def terminate(self, timeout: float = 45) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(timeout)
-        finally:
-            self._file.close()
+        return self.process.wait(timeout)
 
     def call(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -66,7 +62,8 @@ class Process:
             with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
                 return answer.status, _read(answer.read())
         except urllib.error.HTTPError as error:
-            return error.code, _read(error.read())
+            with error:
+                return error.code, _read(error.read())
 
     def wait_ready(self) -> None:
         def is_ready() -> bool:

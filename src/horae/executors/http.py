@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import re
 import socket
 from collections.abc import Mapping
@@ -161,7 +162,7 @@ class HttpExecutor:
             case aiohttp.ClientSSLError():
                 return _End(failed("exception", f"{host}: no TLS connection: {error.os_error}"))
             case aiohttp.ClientConnectorError():
-                return _End(failed("exception", self._unreached(call, error.os_error.strerror)))
+                return _End(failed("exception", self._unreached(call, os.strerror(error.os_error.errno or 0))))
             case aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError():
                 return _End(failed("exception", f"{host}: {_LOST}"))
             case ValueError():
@@ -169,7 +170,7 @@ class HttpExecutor:
             case _:
                 return _End(failed("exception", f"{host}: {error or type(error).__name__}"))
 
-    def _unreached(self, call: _Call, detail: str | None) -> str:
+    def _unreached(self, call: _Call, detail: str) -> str:
         """One message for closed, filtered and unreachable: a job must not serve as a port scanner."""
         address = call.destination.address
         is_open = address is not None and is_listed(address, self._allow)
