@@ -124,6 +124,8 @@ def _check(settings: Settings) -> list[Fault]:
     if not settings.database_url.startswith(("sqlite:///", "postgresql://", "postgres://")):
         hint = "Write sqlite:///path/to/file.db or postgresql://user:password@host:port/db."
         faults.append(Fault("HORAE_DATABASE_URL", "The database URL is neither SQLite nor PostgreSQL.", hint))
+    if settings.database_url == "sqlite:///":
+        faults.append(Fault("HORAE_DATABASE_URL", "The SQLite URL names no file.", "Write sqlite:///horae.db."))
     if settings.queue_url:
         detail = "Redis and Kafka are fast lanes to come; this release uses the database as the queue."
         faults.append(Fault("HORAE_QUEUE_URL", detail, "Leave HORAE_QUEUE_URL unset."))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from horae.ports import Beat, Leases, Once, WorkerState
-from horae.store import claims, explain, fleet, jobs, leases, once, plans, results, runs, upkeep, views
+from horae.store import claims, explain, fleet, jobs, leases, meta, once, plans, results, runs, upkeep, views
 from horae.store.database import Database, Transaction
 from horae.store.migrate import SchemaOwner, check_schema, migrate
 from horae.store.postgres import PostgresDatabase
@@ -93,6 +93,7 @@ class Store:
     workers = _verb(views.workers)
     explain_facts = _verb(explain.facts)
 
+    keep_first = _verb(meta.first)
     recall = _verb(once.recall)
     remember = _verb(once.remember)
 

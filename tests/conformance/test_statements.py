@@ -1,0 +1,103 @@
+"""Every statement is prepared on both databases, and the hot ones find their rows by an index."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import Any
+
+import asyncpg
+import pytest
+
+import horae.store
+from horae.store import claims, plans, results
+from horae.store.database import Statement
+from horae.store.postgres import SESSION, PostgresDatabase
+from horae.store.sqlite import SqliteDatabase
+from horae.store.store import Store
+
+POSTGRES_ONLY = {"plans.PLAN", "claims.CLAIM", "results.SETTLE", "upkeep.PARTITIONS"}
+SQLITE_ONLY = {"upkeep._OLD"}
+
+
+def statements() -> list[tuple[str, Statement]]:
+    found = []
+    for module in pkgutil.iter_modules(horae.store.__path__):
+        for name, value in vars(importlib.import_module(f"horae.store.{module.name}")).items():
+            label = f"{module.name}.{name}"
+            if isinstance(value, Statement):
+                found.append((label, value))
+            elif isinstance(value, dict):
+                found += [(label, each) for each in value.values() if isinstance(each, Statement)]
+    return found
+
+
+async def test_every_statement_is_understood_by_postgres(postgres_database: str) -> None:
+    await _migrated(postgres_database)
+    connection = await asyncpg.connect(postgres_database)
+    checked = 0
+    for label, statement in statements():
+        if label not in SQLITE_ONLY:
+            await connection.prepare(statement.for_postgres()[0])
+            checked += 1
+    await connection.close()
+
+    assert checked > 60
+
+
+async def test_every_statement_is_understood_by_sqlite(tmp_path: Any) -> None:
+    database = SqliteDatabase(str(tmp_path / "h.db"))
+    store = Store(database)
+    await store.migrate()
+    checked = 0
+
+    def explain(raw: Any) -> None:
+        nonlocal checked
+        for label, statement in statements():
+            if label not in POSTGRES_ONLY:
+                raw.execute(f"EXPLAIN {statement.for_sqlite()}", _Anything())
+                checked += 1
+
+    await database.script(explain)
+    await store.close()
+
+    assert checked > 60
+
+
+class _Anything(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "[]"
+
+
+HOT = {
+    "plans.PLAN": plans.PLAN,
+    "plans.DUE": plans.DUE,
+    "claims.WAITING": claims.WAITING,
+    "claims.CLAIM": claims.CLAIM,
+    "results.SETTLE": results.SETTLE,
+    "results.REQUEUE": results.REQUEUE,
+}
+TINY = ("leases", "pg_")
+
+
+@pytest.mark.parametrize("name", HOT)
+async def test_hot_statements_use_indexes_even_without_statistics(name: str, postgres_database: str) -> None:
+    await _migrated(postgres_database)
+    connection = await asyncpg.connect(postgres_database, server_settings=SESSION)
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    text, names = HOT[name].for_postgres()
+    await connection.execute(f"PREPARE hot AS {text}")
+    nothing = ", ".join("NULL" for _ in names)
+
+    plan = [row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE hot({nothing})")]
+    await connection.close()
+
+    scans = [line for line in plan if "Seq Scan" in line and not any(f"on {tiny}" in line for tiny in TINY)]
+    assert scans == []
+    assert not any(f"Sort Key: {column}" in line for line in plan for column in ("runs.", "timers.", "due_us"))
+
+
+async def _migrated(url: str) -> None:
+    store = Store(PostgresDatabase(url))
+    await store.migrate()
+    await store.close()
