@@ -27,9 +27,7 @@ from urllib.parse import urlsplit
 import asyncpg
 
 POSTGRES_URL = "HORAE_TEST_POSTGRES_URL"
-POSTGRES_MISSING = (
-    "HORAE_TEST_POSTGRES_MISSING"  # set by the wrapper: why there is none, so nobody tries again
-)
+POSTGRES_MISSING = "HORAE_TEST_POSTGRES_MISSING"  # set by the wrapper: why there is none, so nobody tries again
 
 _START_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
@@ -107,9 +105,7 @@ def _from_debian() -> Path | None:
     with Path(tempfile.gettempdir(), "horae-apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for arguments in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
-            subprocess.run(
-                ["apt-get", "-qq", *arguments], env=environment, check=False, stdout=subprocess.DEVNULL
-            )
+            subprocess.run(["apt-get", "-qq", *arguments], env=environment, check=False, stdout=subprocess.DEVNULL)
     return _installed()
 
 

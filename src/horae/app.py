@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import uvicorn
@@ -25,7 +25,7 @@ from horae.executors.breaker import Breaker
 from horae.executors.http import HttpExecutor
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
-from horae.executors.shell import ShellExecutor
+from horae.executors.shell import Mode, ShellExecutor
 from horae.node import STORE_AWAY_SECONDS, Node
 from horae.ports import Executor
 from horae.store.sqlite import system_now_us
@@ -157,7 +157,7 @@ def _executors(settings: Settings, handlers: dict[str, Handler]) -> dict[str, Ex
     python = PythonExecutor(handlers, slots=settings.worker_slots)
     return {
         "http": HttpExecutor(allow_ranges(settings.egress_allow), Breaker()),
-        "shell": ShellExecutor(mode=settings.shell),
+        "shell": ShellExecutor(cast("Mode", settings.shell)),
         "python": python,
         "custom": python,
         "noop": NoopExecutor(),

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from horae.core.errors import Fault, HoraeError, Invalid
 
 if TYPE_CHECKING:
     from horae.config import Settings
+
+T = TypeVar("T")
 
 USAGE, UNAVAILABLE = 2, 4
 
@@ -111,7 +113,7 @@ def _loop_runner() -> Callable[[Any], Any]:
     return uvloop.run
 
 
-def _guarded(work: Callable[[], Any]) -> Any:
+def _guarded(work: Callable[[], T]) -> T:
     """Our own errors in words, with an exit code; anything else is a bug and shows its trace."""
     try:
         return work()

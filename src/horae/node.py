@@ -157,4 +157,5 @@ class Node:
         worker.on_room = claims.wake
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)
+        self._loop("strays", worker.find_strays)
         return worker

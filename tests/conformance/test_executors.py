@@ -187,5 +187,15 @@ async def test_nothing_is_left_open_by_a_hundred_attempts(subject):
     assert open_descriptors() <= before + 25
 
 
+@pytest.mark.parametrize(("attempt", "is_good"), [(1, False), (2, False), (3, True)])
+def test_noop_fails_as_often_as_it_is_told_and_awaits_nothing(attempt, is_good):
+    request = request_for("noop", {"fail": 2}, attempt=attempt)
+
+    with pytest.raises(StopIteration) as ended:
+        NoopExecutor().run(request, Lines()).send(None)
+
+    assert ended.value.value.succeeded is is_good
+
+
 def open_descriptors():
     return len(list(Path("/proc/self/fd").iterdir()))

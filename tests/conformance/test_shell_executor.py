@@ -210,15 +210,17 @@ async def test_the_timeout_is_gentle_first(executor, tmp_path):
 
     assert outcome.reason == "timeout"
     assert (tmp_path / "done").exists()
-    assert lines.text == "ready\nbye\n"
+    assert lines.text.startswith("ready\n")
+    assert lines.text.endswith("bye\n")
 
 
-async def test_children_get_the_time_of_grace_although_the_shell_ends_at_once(executor, tmp_path):
-    child = f"trap 'sleep 0.2; echo clean > {tmp_path}/done; exit 0' TERM; while :; do sleep 0.02; done"
+async def test_children_get_the_time_of_grace_although_the_shell_ends_at_once(executor):
+    child = "trap 'sleep 0.2; echo clean; exit 0' TERM; while :; do sleep 0.02; done"
+    lines = Lines()
 
-    await executor.run(job(["sh", "-c", 'sh -c "$1" & wait', "sh", child], timeout_seconds=0.3), Lines())
+    await executor.run(job(["sh", "-c", 'sh -c "$1" & wait', "sh", child], timeout_seconds=0.3), lines)
 
-    assert (tmp_path / "done").exists()
+    assert lines.text.endswith("clean\n")
 
 
 STUBBORN = """
@@ -333,7 +335,8 @@ async def test_closing_ends_the_guardian(executor):
 
     assert is_running(pid)
     await executor.close()
-    assert not Path(f"/proc/{pid}").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 async def test_switched_off_it_runs_nothing_and_says_how_to_switch_it_on(tmp_path):
@@ -393,6 +396,7 @@ async def test_the_sandbox_gives_the_job_its_input_and_variables(sandbox):
         f"{sys.executable} -c pass",
         "grep -v lo: /proc/net/dev | grep ':'",
     ],
+    ids=lambda attack: attack.split()[0],
 )
 async def test_from_inside_the_sandbox_nothing_outside_can_be_had(sandbox, attack):
     outcome = await sandbox.run(job(attack), Lines())

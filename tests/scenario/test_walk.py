@@ -336,3 +336,78 @@ async def test_a_cap_on_a_queue_holds() -> None:
 
     assert most == 3
     assert {run["status"] for run in runs} == {"succeeded"}
+
+
+def lose(horae: Horae, verb: str, times: int, *, is_done: bool) -> None:
+    """The next calls of a verb fail for the caller, after or before the store did as told."""
+    real = getattr(horae.store, verb)
+    left = times
+
+    async def faulty(*args: Any) -> Any:
+        nonlocal left
+        if left <= 0:
+            return await real(*args)
+        left -= 1
+        if is_done:
+            await real(*args)
+        raise Unavailable("the answer was lost")
+
+    setattr(horae.store, verb, faulty)
+
+
+@virtual
+async def test_a_claim_whose_answer_was_lost_comes_back_without_losing_an_attempt() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        lose(horae, "claim", 1, is_done=True)
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(15)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)
+    assert len(work.requests) == 1
+
+
+@virtual
+async def test_definitions_that_cannot_be_read_send_the_runs_back() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        lose(horae, "specs", 2, is_done=False)
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(5)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtual
+async def test_a_result_whose_answer_was_lost_is_sent_again_and_is_not_called_late() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        lose(horae, "settle", 3, is_done=True)
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "*/10 * * * * *"})
+        await horae.advance(61)
+        runs = [run for run in await horae.runs(job) if run["status"] != "queued"]
+        count = Statement("SELECT count(*) AS n FROM events WHERE kind = 'late_result'")
+
+        def steps() -> Any:
+            return (yield count())[0]["n"]
+
+        late = await horae.store.database.run(Transaction(steps))
+
+    assert [run["status"] for run in runs] == ["succeeded"] * 6
+    assert len(work.requests) == 6
+    assert late == 0
+
+
+@virtual
+async def test_a_retry_whose_answer_was_lost_is_made_once() -> None:
+    work = Scripted(failing(1))
+    async with Horae(executors={"noop": work}) as horae:
+        lose(horae, "requeue", 1, is_done=True)
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(20)
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 2)
+    assert len(work.requests) == 2

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from horae.core import schedule as engine
+from horae.core import zone as zones
 from horae.core.calendars import Calendar
 from horae.core.duration import parse_instant
 from horae.core.errors import Invalid
@@ -192,11 +194,17 @@ GAPS = [
 ]
 
 
+def check_table(found: Schedule, after_us: int, expected: list[int]) -> None:
+    assert upcoming(found, after_us, len(expected)) == expected
+    assert count_between(found, after_us + 1, expected[-1], 100) == len(expected)
+    assert latest_at_or_before(found, expected[-1] - 1, after_us + 1) == (expected[-2] if len(expected) > 1 else None)
+
+
 @pytest.mark.parametrize(("zone", "line", "gap", "after", "expected"), GAPS)
 def test_what_happens_when_the_clocks_jump_forward(zone, line, gap, after, expected):
     found = schedule(line, zone, dst=Dst(gap=gap))
 
-    assert shown(found, f"2027-{after}:00Z", len(expected)) == [f"2027-{text}" for text in expected]
+    check_table(found, us(f"2027-{after}:00Z"), [us(f"2027-{text}") for text in expected])
 
 
 FOLDS = [
@@ -231,7 +239,7 @@ FOLDS = [
 def test_what_happens_when_the_clocks_go_back(zone, line, fold, after, expected):
     found = schedule(line, zone, dst=Dst(fold=fold))
 
-    assert shown(found, f"2027-{after}:00Z", len(expected)) == [f"2027-{text}" for text in expected]
+    check_table(found, us(f"2027-{after}:00Z"), [us(f"2027-{text}") for text in expected])
 
 
 @pytest.mark.parametrize(
@@ -253,6 +261,24 @@ def test_the_day_that_samoa_left_out(line, gap, expected):
     found = schedule(line, "Pacific/Apia", dst=Dst(gap=gap))
 
     assert shown(found, "2011-12-29T18:00:00Z", len(expected)) == expected
+
+
+@pytest.mark.parametrize("chunk", [1800, 5400, 7 * 86_400 + 60])
+def test_where_time_is_cut_into_chunks_does_not_show(chunk, monkeypatch):
+    monkeypatch.setattr("horae.core.zone._CHUNK_S", chunk)
+    clear_caches()
+    for zone, line, gap, after, expected in GAPS:
+        found = schedule(line, zone, dst=Dst(gap=gap))
+        check_table(found, us(f"2027-{after}:00Z"), [us(f"2027-{text}") for text in expected])
+    for zone, line, fold, after, expected in FOLDS:
+        found = schedule(line, zone, dst=Dst(fold=fold))
+        check_table(found, us(f"2027-{after}:00Z"), [us(f"2027-{text}") for text in expected])
+    clear_caches()
+
+
+def clear_caches() -> None:
+    zones._segments.cache_clear()
+    engine._next_of_cron.cache_clear()
 
 
 def test_a_fold_that_the_search_would_otherwise_jump_over():
@@ -381,6 +407,13 @@ def test_a_calendar_of_included_days_is_found_from_far_away():
     assert next_after(found, us("2097-06-01T21:59:59Z")) is None
 
 
+def test_a_day_that_a_fold_at_midnight_shows_again_is_still_included():
+    saturday = Calendar(include=ordinals("2006-10-28"))  # at 00:01 on Sunday the clocks went back to 23:01
+    found = schedule("*/30 * * * *", "America/St_Johns", calendar=saturday)
+
+    assert shown(found, "2006-10-29T01:45:00Z", 9) == ["2006-10-28T23:30:00-02:30", "2006-10-28T23:30:00-03:30"]
+
+
 def test_a_line_that_its_calendar_always_leaves_out_ends():
     found = schedule("0 0 25 12 *", calendar=Calendar(country="DE"))
 
@@ -461,6 +494,14 @@ def test_latest_is_right_for_sparse_and_dense_lines():
     assert latest_at_or_before(schedule("@daily"), at, at + 1) is None
 
 
+def test_latest_is_right_at_every_second_of_an_uneven_line():
+    found, start = schedule("3,10,17,40,41 * * * * *"), us("2027-07-01T12:00:00Z")
+    due = upcoming(found, start, 20)
+
+    for at in range(due[0], due[-1], SECOND):
+        assert latest_at_or_before(found, at, 0) == max(each for each in due if each <= at)
+
+
 def random_line(draw: random.Random) -> str:
     def field(low: int, high: int, star: float) -> str:
         if draw.random() < star:
@@ -473,10 +514,12 @@ def random_line(draw: random.Random) -> str:
 def test_speed_of_different_and_of_shared_lines(capsys):
     draw = random.Random(1)
     lines = list({random_line(draw) for _ in range(15_000)})
-    zones = [ZONES[number % 4] for number in range(len(lines))]
+    places = [ZONES[number % 4] for number in range(len(lines))]
     now = us("2026-11-15T19:00:00Z")
     started = time.perf_counter()
-    found = [parse_schedule(line, zone=zone, anchor_us=now, seed=line) for line, zone in zip(lines, zones, strict=True)]
+    found = [
+        parse_schedule(line, zone=zone, anchor_us=now, seed=line) for line, zone in zip(lines, places, strict=True)
+    ]
     assert all(next_after(each, now) for each in found)
     different = len(lines) / (time.perf_counter() - started)
     shared = found[:500] * 200

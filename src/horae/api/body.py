@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
@@ -29,6 +30,9 @@ MOST_UNKNOWN = 20
 
 _JSON = frozenset({"", "application/json", "text/json"})
 _NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
+
+
+_LINE = re.compile(rb"\S[^\n]*")
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -123,13 +127,14 @@ def check_items(value: Any, pointer: str) -> list[Any]:
 
 
 def _lines(body: bytes) -> list[Any | HoraeError]:
+    """Found one by one: a body of nothing but line ends must not become a list of millions."""
     items: list[Any | HoraeError] = []
-    for number, line in enumerate(_split(body), 1):
-        if not line.strip():
-            continue
+    number, counted_to = 1, 0
+    for line in _LINE.finditer(body):
         if len(items) == MOST_ITEMS:
             raise refuse("", f"at most {MOST_ITEMS:,} lines", "more", hint="Send the rest in another request.")
-        items.append(_line(line, number))
+        number, counted_to = number + body.count(b"\n", counted_to, line.start()), line.start()
+        items.append(_line(line[0], number))
     return items
 
 
@@ -140,16 +145,6 @@ def _line(line: bytes, number: int) -> Any | HoraeError:
         return decode(line)
     except Refused as error:
         return Refused(error.status, error.code, f"Line {number}: {error.detail}")
-
-
-def _split(body: bytes) -> Iterator[bytes]:
-    """Lines one by one: a body of nothing but line ends must not become a list of millions."""
-    start = 0
-    while start < len(body):
-        end = body.find(b"\n", start)
-        end = len(body) if end < 0 else end
-        yield body[start:end]
-        start = end + 1
 
 
 async def _off_the_loop(read: Callable[[], Any], size: int) -> Any:

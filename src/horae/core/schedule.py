@@ -340,7 +340,7 @@ def _count_of_cron(schedule: Schedule, cron: Cron, from_us: int, to_us: int) -> 
         count += count_walls(cron, low, high)
         if gap == "shift" and at == segment.start_s:
             end_of_gap = segment.start_s + segment.offset_s
-            count += next_wall(cron, segment.gap_from_s) < end_of_gap < next_wall(cron, end_of_gap)
+            count += next_wall(cron, segment.reached_s) < end_of_gap < next_wall(cron, end_of_gap)
         at = segment.until_s
     return count
 

@@ -28,14 +28,13 @@ _PROBE_S = 6 * 3600
 
 
 class Segment(NamedTuple):
-    """A stretch of time with one offset. `start_s` and `until_s` are UTC, the rest is wall clock."""
+    """A stretch of time with one offset. `start_s` and `until_s` are UTC, the last two wall clock."""
 
     start_s: int
     until_s: int
     offset_s: int
-    gap_from_s: int  # wall times from here to the segment's first one were jumped over
-    fresh_from_s: int  # earlier ones of this segment were shown before it, too
-    final_to_s: int  # from here on they will be shown again after it
+    reached_s: int  # what clocks had come to when it began: what they were put back from, or jumped from
+    resumes_s: int  # where clocks go on after it; what it shows from there on is shown again
 
 
 def check_zone(name: str, pointer: str = "/timezone") -> str:
@@ -85,8 +84,8 @@ def next_instant(zone: str, after_s: int, find: FindWall, gap: str, fold: str) -
     at = after_s + 1
     while at < HORIZON_S:
         segment = segment_at(zone, at)
-        start, until, offset, gap_from, _, final_to = segment
-        if gap == "shift" and at == start and gap_from < start + offset and find(gap_from) < start + offset:
+        start, until, offset, reached, resumes = segment
+        if gap == "shift" and at == start and reached < start + offset and find(reached) < start + offset:
             return start
         low, high = wanted_walls(segment, at, until, fold)
         wall = find(low)
@@ -94,17 +93,17 @@ def next_instant(zone: str, after_s: int, find: FindWall, gap: str, fold: str) -
             return wall - offset if wall - offset < HORIZON_S else None
         # Nothing is wanted before `wall`, so skip the probing of the years between; but not past a fold that
         # will show what lies before `low` again. Two days hide any offset and any gap.
-        at = until if final_to < low else max(until, wall - 2 * DAY_S)
+        at = until if resumes < low else max(until, wall - 2 * DAY_S)
     return None
 
 
 def wanted_walls(segment: Segment, from_s: int, until_s: int, fold: str) -> tuple[int, int]:
     """The wall seconds of a part of the segment that count, from the first up to, not including, the second."""
     low, high = from_s + segment.offset_s, until_s + segment.offset_s
-    if fold == "first" and segment.fresh_from_s > low:
-        return segment.fresh_from_s, high
-    if fold == "last" and segment.final_to_s < high:
-        return low, segment.final_to_s
+    if fold == "first" and segment.reached_s > low:
+        return segment.reached_s, high
+    if fold == "last" and segment.resumes_s < high:
+        return low, segment.resumes_s
     return low, high
 
 
@@ -128,9 +127,8 @@ def _segments(zone: str, chunk: int) -> tuple[Segment, ...]:
         before = changes[max(index - 1, 0)][1]
         until, after = changes[index + 1] if index + 1 < len(changes) else (end + _MARGIN_S, offset)
         if until > start and at < end:
-            gap_from = at + min(before, offset) if at >= start else start + offset
-            fresh_from, final_to = at + max(before, offset), until + min(after, offset)
-            found.append(Segment(max(at, start), min(until, end), offset, gap_from, fresh_from, final_to))
+            reached = at + before if at >= start else max(at + before, start + offset)
+            found.append(Segment(max(at, start), min(until, end), offset, reached, until + after))
     return tuple(found)
 
 

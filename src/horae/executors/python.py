@@ -136,7 +136,7 @@ class PythonExecutor:
         error: BaseException | None = None
         try:
             async with asyncio.timeout(request.timeout_seconds) as timer:
-                result = await self._call(function, arguments)
+                result, error = await self._call(function, arguments)
         except (Exception, SystemExit) as raised:  # noqa: BLE001 - whatever it raises is its outcome
             error = raised
         except asyncio.CancelledError as raised:
@@ -150,18 +150,17 @@ class PythonExecutor:
             return timed_out(request)
         return _succeeded(result) if error is None else _explain(error)
 
-    async def _call(self, function: Handler, arguments: dict[str, Any]) -> Any:
+    async def _call(self, function: Handler, arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
         if inspect.iscoroutinefunction(function):
-            return await function(**arguments)
+            return await function(**arguments), None
         loop = asyncio.get_running_loop()
-        result, error = await loop.run_in_executor(self._threads, copy_context().run, _caught, function, arguments)
-        if error is not None:
-            raise error
-        return await result if inspect.isawaitable(result) else result
+        call = copy_context().run
+        result, error = await loop.run_in_executor(self._threads, call, _caught, function, arguments)
+        return (await result if inspect.isawaitable(result) else result), error
 
 
 def _caught(function: Handler, arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
-    """Bring every error back as a value: a future refuses StopIteration, and SystemExit would end the worker."""
+    """Bring every error back as a value: no future takes a StopIteration, and a SystemExit would end the worker."""
     try:
         return function(**arguments), None
     except BaseException as error:  # noqa: BLE001

@@ -63,6 +63,7 @@ class Process:
         finally:
             self._signal(signal.SIGKILL)
         await self._gone(KILL_SECONDS)
+        self._finish_output()
 
     async def _gone(self, seconds: float) -> None:
         for _ in range(round(seconds / POLL_SECONDS)):
@@ -129,14 +130,18 @@ class Process:
         # The leader is dead but not yet reaped, so its number cannot have been given to another group.
         if not self._is_stopping:
             self._signal(signal.SIGKILL)
+            self._finish_output()
+        _, status = os.waitpid(self.pid, 0)
+        self.exit_code = os.waitstatus_to_exitcode(status)
+        self._wake()
+
+    def _finish_output(self) -> None:
+        """Not before the whole group is gone: who still writes would die of it, in the middle of clearing up."""
         for _ in range(MOST_READS_AT_END):
             if not self._read():
                 break
         self._loop.remove_reader(self._output)
         os.close(self._output)
-        _, status = os.waitpid(self.pid, 0)
-        self.exit_code = os.waitstatus_to_exitcode(status)
-        self._wake()
 
 
 class Spawner:

@@ -146,8 +146,8 @@ WHERE id IN (SELECT id FROM {rows:chosen(id text)}) AND state = 'running' AND ca
 # back at once (results.py), the time only in the rare case that nothing does.
 PUT_ASIDE = Statement("""
 UPDATE runs
-SET available_us = horae_now() + :delay_us, reason = waits.reason
-FROM {rows:waits(id text, reason text)}
+SET available_us = horae_now() + waits.delay_us, reason = waits.reason
+FROM {rows:waits(id text, reason text, delay_us bigint)}
 WHERE runs.id = waits.id AND runs.state = 'queued'
 """)
 
@@ -158,7 +158,9 @@ WHERE h.id IN (SELECT id FROM {rows:wanted(id text)})
 """)
 
 GATE_AT_ONCE = 200
-ASIDE_US = 2_000_000
+# The end of a sibling brings a run back that waits for it; caps and pauses are looked at again soon.
+ASIDE_US = {"job_concurrency": 2_000_000}
+RETRY_US = 200_000
 
 
 @reading
@@ -215,7 +217,8 @@ def _judge(buckets: list[str], room: int) -> Steps[Verdicts]:
     if verdicts.stop:
         yield STOP(chosen=_ids(verdicts.stop))
     if verdicts.wait:
-        yield PUT_ASIDE(delay_us=ASIDE_US, waits=list(verdicts.wait.items()))
+        waits = [(id_, reason, ASIDE_US.get(reason, RETRY_US)) for id_, reason in verdicts.wait.items()]
+        yield PUT_ASIDE(waits=waits)
     return verdicts
 
 

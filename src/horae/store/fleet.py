@@ -30,6 +30,12 @@ FROM runs
 WHERE worker = :worker AND state = 'running' AND cancel IS NOT NULL
 """)
 
+RUNNING_OF = Statement("""
+SELECT id, token
+FROM runs
+WHERE worker = :worker AND state = 'running' AND started_us < (SELECT horae_now()) - :older_than_us
+""")
+
 LEAVE = Statement("DELETE FROM workers WHERE id = :worker")
 
 
@@ -56,6 +62,13 @@ def cancelled(worker: str) -> Steps[dict[str, str]]:
     """Runs of this worker that somebody wants stopped, with the reason."""
     rows = yield CANCELLED(worker=worker)
     return {row["id"]: row["cancel"] for row in rows}
+
+
+@statement
+def running_of(worker: str, older_than_us: int) -> Steps[dict[str, int]]:
+    """Tokens by run id, of claims that are not brand new."""
+    rows = yield RUNNING_OF(worker=worker, older_than_us=older_than_us)
+    return {row["id"]: row["token"] for row in rows}
 
 
 @statement

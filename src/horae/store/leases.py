@@ -29,11 +29,12 @@ WHERE expires_us > horae_now()
 
 # A new owner is a new epoch: statements of the old one match nothing from here on.
 TAKE = Statement("""
-UPDATE leases
-SET owner = :owner, epoch = epoch + 1, expires_us = horae_now() + :ttl_us
-WHERE shard IN (
+WITH free AS MATERIALIZED (
     SELECT shard FROM leases WHERE expires_us <= horae_now() ORDER BY shard LIMIT :room {skip_locked}
 )
+UPDATE leases
+SET owner = :owner, epoch = epoch + 1, expires_us = horae_now() + :ttl_us
+WHERE shard IN (SELECT shard FROM free)
 RETURNING shard, epoch
 """)
 

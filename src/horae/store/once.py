@@ -7,7 +7,7 @@ answer is added afterwards; until then a repeat is answered from the result.
 from __future__ import annotations
 
 import json
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from horae.core.errors import Fault, Invalid
 from horae.ports import Answer, Once
@@ -17,15 +17,19 @@ T = TypeVar("T")
 
 # Whoever comes second waits here until the first has committed, then finds the row.
 TAKE = Statement("""
-INSERT INTO idempotency (tenant, key, request, status, answer, created_us)
-VALUES (:tenant, :key, :request, 0, '', horae_now())
+INSERT INTO idempotency (tenant, key, request, created_us)
+VALUES (:tenant, :key, :request, horae_now())
 ON CONFLICT (tenant, key) DO NOTHING
 RETURNING key
 """)
 
-RECALL = Statement("SELECT request, status, answer FROM idempotency WHERE tenant = :tenant AND key = :key")
+RECALL = Statement("SELECT request, result, status, answer FROM idempotency WHERE tenant = :tenant AND key = :key")
 
-KEEP = Statement("UPDATE idempotency SET status = :status, answer = :answer WHERE tenant = :tenant AND key = :key")
+KEEP_RESULT = Statement("UPDATE idempotency SET result = :result WHERE tenant = :tenant AND key = :key")
+
+KEEP_ANSWER = Statement("""
+UPDATE idempotency SET status = :status, answer = :answer WHERE tenant = :tenant AND key = :key
+""")
 
 
 def guarded(once: Once | None, inner: Transaction[T]) -> Transaction[T]:
@@ -38,9 +42,10 @@ def _guarded(once: Once, inner: Transaction[T]) -> Steps[T]:
     if not taken:
         row = (yield RECALL(tenant=once.tenant, key=once.key))[0]
         _check(once, row["request"])
-        return cast("T", json.loads(row["answer"])["result"])
-    result = yield from inner.steps()
-    yield KEEP(tenant=once.tenant, key=once.key, status=0, answer=json.dumps({"result": result}))
+        kept: T = json.loads(row["result"])
+        return kept
+    result: T = yield from inner.steps()
+    yield KEEP_RESULT(tenant=once.tenant, key=once.key, result=json.dumps(result))
     return result
 
 
@@ -56,7 +61,7 @@ def recall(once: Once) -> Steps[Answer | None]:
 
 @statement
 def remember(once: Once, answer: Answer) -> Steps[None]:
-    yield KEEP(tenant=once.tenant, key=once.key, status=answer.status, answer=answer.body)
+    yield KEEP_ANSWER(tenant=once.tenant, key=once.key, status=answer.status, answer=answer.body)
 
 
 def _check(once: Once, request: str) -> None:

@@ -109,6 +109,9 @@ class Store:
     def cancelled(self, worker: str) -> Awaitable[dict[str, str]]:
         return self.control.run(fleet.cancelled(worker))
 
+    def running_of(self, worker: str, older_than_us: int) -> Awaitable[dict[str, int]]:
+        return self.control.run(fleet.running_of(worker, older_than_us))
+
     def leave(self, worker: str) -> Awaitable[None]:
         return self.control.run(fleet.leave(worker))
 

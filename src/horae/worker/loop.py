@@ -7,7 +7,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -40,6 +40,7 @@ GATHER_SECONDS = 0.004
 LIMITS_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
+STRAY_US = 3_000_000
 SPECS_KEPT = 20_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
@@ -115,6 +116,7 @@ class Worker:
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
         claimed = await self._take(due, room) if due else []
         if claimed:
+            self._turn += 1
             await self._start(claimed)
             return 0.0
         if due:
@@ -122,7 +124,6 @@ class Worker:
         return _until_next([waiting for waiting, _ in served], lines.now_us)
 
     async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
-        self._turn += 1
         worker = self.id
         free = [(text, bucket) for text, bucket in due if not self._is_checked(bucket)]
         checked = [text for text, bucket in due if self._is_checked(bucket)]
@@ -132,7 +133,8 @@ class Worker:
             claimed = await self._store.claim(worker, shares)
         if checked and len(claimed) < room:
             claimed += await self._store.claim_gated(worker, checked, room - len(claimed))
-        return claimed
+        # Given up while the claim was under way: these runs belong to a worker that no longer exists.
+        return claimed if worker == self.id else []
 
     def _prefixes(self) -> list[str]:
         if "*" in self._settings.queues:
@@ -168,8 +170,25 @@ class Worker:
     # Running them
 
     async def _start(self, claimed: list[Claimed]) -> None:
+        worker = self.id
+        try:
+            upstream = await self._fetch(claimed)
+        except BaseException:
+            for run in claimed:
+                self.results.again(Again(run.run_id, run.token, 0, None, None, counts=False))
+            raise
+        if worker != self.id:
+            return
         for run in claimed:
+            definition = self._specs[run.job_id, run.version]
+            request = request_of(run, definition, upstream.get(run.parent_id or "") if run.cause == "after" else None)
+            task = asyncio.create_task(self._attempt(run, definition, request), name=run.run_id)
+            self._tasks[run.run_id] = task
             self._claims[run.run_id] = run
+            task.add_done_callback(lambda task: self._finished(task.get_name()))
+
+    async def _fetch(self, claimed: list[Claimed]) -> dict[str, dict[str, Any]]:
+        """Definitions into the cache; what upstream runs left, by run id."""
         missing = {(run.job_id, run.version) for run in claimed} - self._specs.keys()
         if missing:
             for key, spec in (await self._store.specs(sorted(missing))).items():
@@ -177,13 +196,7 @@ class Worker:
             while len(self._specs) > SPECS_KEPT + len(claimed):
                 self._specs.popitem(last=False)
         parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
-        upstream = await self._store.results_of(parents) if parents else {}
-        for run in claimed:
-            definition = self._specs[run.job_id, run.version]
-            request = request_of(run, definition, upstream.get(run.parent_id or "") if run.cause == "after" else None)
-            task = asyncio.create_task(self._attempt(run, definition, request), name=run.run_id)
-            self._tasks[run.run_id] = task
-            task.add_done_callback(lambda task: self._finished(task.get_name()))
+        return await self._store.results_of(parents) if parents else {}
 
     async def _attempt(self, run: Claimed, definition: Definition, request: Request) -> None:
         executor = self._executors[definition.type]
@@ -251,6 +264,16 @@ class Worker:
         if beat.should_drain:
             self._is_draining = True
         self._arm(sent + self._settings.visibility_seconds * SELF_STOP)
+        return self._settings.heartbeat_seconds
+
+    async def find_strays(self) -> float:
+        """Runs that the store says are ours but that we never heard of: the answer to their claim was lost."""
+        worker = self.id
+        for run_id, token in (await self._store.running_of(worker, STRAY_US)).items():
+            known = self._claims.get(run_id)
+            if worker == self.id and (known is None or known.token != token) and not self.results.holds(run_id):
+                warn("run.stray", run=run_id, worker=worker)
+                self.results.again(Again(run_id, token, 0, None, None, counts=False))
         return self._settings.heartbeat_seconds
 
     async def watch_cancels(self) -> float:

@@ -6,12 +6,18 @@ A batch that may or may not have arrived is sent again; the token makes that saf
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
 from horae.core.errors import Unavailable
 from horae.ports import Again, Ending, LogChunk, ResultStore
 from horae.telemetry import warn
 
+O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
+
 BATCH = 1000
+LOGS_KEPT = 20_000
 GATHER_SECONDS = 0.003
 RETRY_SECONDS = 0.5
 
@@ -23,6 +29,8 @@ class Results:
         self._endings: list[Ending] = []
         self._again: list[Again] = []
         self._logs: list[LogChunk] = []
+        self._on_the_way: Sequence[Ending | Again] = ()
+        self._generation = 0
         self._arrived = asyncio.Event()
 
     @property
@@ -41,10 +49,13 @@ class Results:
         self._logs.append(chunk)
         self._arrived.set()
 
+    def holds(self, run_id: str) -> bool:
+        """Whether an outcome of this run is still on its way."""
+        return any(run_id == outcome.run_id for outcome in (*self._endings, *self._again, *self._on_the_way))
+
     def forget(self) -> None:
         """The lease is gone, and with it the right to report."""
-        self._endings.clear()
-        self._again.clear()
+        self._endings, self._again, self._generation = [], [], self._generation + 1
 
     async def run(self) -> None:
         while True:
@@ -63,19 +74,38 @@ class Results:
             # Logs first: who sees a run as over must find all of its output.
             await self._send_logs()
             while self._endings:
-                batch = self._endings[:BATCH]
-                await self._store.settle(self.worker, batch)
-                del self._endings[: len(batch)]
+                endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
+                with self._kept(endings, self._endings):
+                    await self._store.settle(self.worker, endings)
             while self._again:
-                again = self._again[:BATCH]
-                await self._store.requeue(self.worker, again)
-                del self._again[: len(again)]
+                again, self._again = self._again[:BATCH], self._again[BATCH:]
+                with self._kept(again, self._again):
+                    await self._store.requeue(self.worker, again)
         except Unavailable:
             self._arrived.set()
             raise
 
+    @contextmanager
+    def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
+        """Puts a batch back in front when it may not have arrived, unless the right to report was lost meanwhile."""
+        generation = self._generation
+        self._on_the_way = batch
+        try:
+            yield
+        except BaseException:
+            if generation == self._generation:
+                rest[:0] = batch
+            raise
+        finally:
+            self._on_the_way = ()
+
     async def _send_logs(self) -> None:
+        """Output whose store is away is kept as long as there is room for it."""
         while self._logs:
-            batch = self._logs[:BATCH]
-            await self._store.add_logs(batch)
-            del self._logs[: len(batch)]
+            batch, self._logs = self._logs[:BATCH], self._logs[BATCH:]
+            try:
+                await self._store.add_logs(batch)
+            except Unavailable:
+                self._logs[:0] = batch
+                del self._logs[LOGS_KEPT:]
+                raise

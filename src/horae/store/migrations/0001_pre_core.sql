@@ -154,8 +154,9 @@ CREATE TABLE idempotency (
     tenant {key} NOT NULL,
     key {key} NOT NULL,
     request TEXT NOT NULL,
-    status INTEGER NOT NULL,
-    answer TEXT NOT NULL,
+    result TEXT,
+    status INTEGER,
+    answer TEXT,
     created_us BIGINT NOT NULL,
     PRIMARY KEY (tenant, key)
 );
