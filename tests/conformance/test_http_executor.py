@@ -525,6 +525,15 @@ async def test_a_destination_that_fails_is_left_alone(executor, site):
     assert len(site.seen) == FAILURES_TO_OPEN
 
 
+async def test_one_tenants_failures_do_not_shut_the_destination_for_another(executor, site):
+    site.answer = lambda: web.Response(status=500)
+    for _ in range(FAILURES_TO_OPEN):
+        await executor.run(call(site.url(), tenant="noisy"), Lines())
+    site.answer = web.Response
+
+    assert (await executor.run(call(site.url(), tenant="quiet"), Lines())).succeeded
+
+
 async def test_refusals_and_client_errors_do_not_open_the_circuit(executor, site):
     site.answer = lambda: web.Response(status=404)
     for _ in range(3 * FAILURES_TO_OPEN):
@@ -539,13 +548,13 @@ async def test_a_cancelled_probe_gives_its_place_back(new_executor):
 
     breaker = Breaker()
     async with raw_server(hang) as url:
-        origin = url[:-1]
+        circuit = f"default {url[:-1]}"
         for _ in range(FAILURES_TO_OPEN):
-            breaker.settle(origin, breaker.admit(origin, -1000.0), -1000.0, is_healthy=False)
+            breaker.settle(circuit, breaker.admit(circuit, -1000.0), -1000.0, is_healthy=False)
         task = asyncio.create_task(new_executor(LOOPBACK, breaker).run(call(url), Lines()))
         await asyncio.sleep(0.1)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    assert breaker.admit(origin, asyncio.get_running_loop().time()).is_probe
+    assert breaker.admit(circuit, asyncio.get_running_loop().time()).is_probe

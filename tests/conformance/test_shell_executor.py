@@ -275,6 +275,15 @@ async def test_nobody_survives_the_timeout(executor, tmp_path):
     assert not any(map(is_running, family(tmp_path)))
 
 
+async def test_a_child_that_shed_its_environment_goes_with_the_group(executor, tmp_path):
+    deaf = f"env -i /bin/sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/pid; while :; do /bin/sleep 0.1; done'"
+
+    outcome = await executor.run(job(f"{deaf} & wait", timeout_seconds=0.5), Lines())
+
+    assert outcome.reason == "timeout"
+    assert not is_running(pid_in(tmp_path / "pid"))
+
+
 async def test_nobody_survives_a_cancellation_even_a_repeated_one(executor, tmp_path):
     task = asyncio.create_task(executor.run(stubborn(tmp_path, 300), Lines()))
     await until(lambda: all(family(tmp_path)))

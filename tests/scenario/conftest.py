@@ -39,19 +39,19 @@ def client_of(app: Starlette, **more: Any) -> httpx2.AsyncClient:
 
 
 @pytest.fixture
-def world(store: Store) -> World:  # noqa: F811 the fixture of that name
+def world(store: Store) -> World:
     return World(store)
 
 
 @pytest.fixture
-async def http(store: Store) -> AsyncIterator[httpx2.AsyncClient]:  # noqa: F811
+async def http(store: Store) -> AsyncIterator[httpx2.AsyncClient]:
     """A client at the root; paths are given whole."""
     async with client_of(app_over(store)) as client:
         yield client
 
 
 @pytest.fixture
-async def api(store: Store) -> AsyncIterator[httpx2.AsyncClient]:  # noqa: F811
+async def api(store: Store) -> AsyncIterator[httpx2.AsyncClient]:
     """A client at /api/v1/."""
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=app_over(store)), base_url=f"{ADDRESS}/api/v1/"

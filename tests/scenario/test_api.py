@@ -115,10 +115,9 @@ async def test_every_fault_of_a_job_is_named_at_once(api: Api):
 async def test_only_the_fields_given_change_and_each_change_is_a_version(api: Api):
     await create(api, schedule="0 9 * * *", labels={"team": "billing"})
 
-    for method in (api.put, api.patch):
-        answer = await method(
-            "jobs/report", json={"timezone": "Europe/Berlin", "priority": method.__name__ == "put" and 1 or 3}
-        )
+    for method, priority in (("PUT", 1), ("PATCH", "low")):
+        change = {"timezone": "Europe/Berlin", "priority": priority}
+        answer = await api.request(method, "jobs/report", json=change)
         assert answer.status_code == 200
 
     job = answer.json()
@@ -688,7 +687,9 @@ async def test_logs_are_text_and_can_be_followed_to_the_end(api: Api, world: Wor
     assert (await api.get(f"runs/{run}/logs?attempt=2")).text == "second ✓\n"
     assert (await api.get(f"runs/{run}/logs?attempt=1")).text == "".join(texts)
     rest = await api.get(f"runs/{run}/logs?follow=1", headers={"Last-Event-ID": "1-448"})
-    assert rest.text.startswith('id: 1-449\nevent: log\ndata: {"attempt_number":1,"text":"line 449\\n"}')
+    assert rest.text.startswith(
+        ': still here\n\nid: 1-449\nevent: log\ndata: {"attempt_number":1,"text":"line 449\\n"}'
+    )
 
 
 @on_one_store
@@ -697,7 +698,7 @@ async def test_a_stream_ends_when_the_process_wants_to_leave(store: Store, world
     run = await world.run_now(job)
     async with client_of(app_over(store, is_stopping=lambda: True)) as client:
         async with asyncio.timeout(2):
-            assert (await client.get(f"/v1/runs/{run}/logs?follow=true")).text == ""
+            assert (await client.get(f"/v1/runs/{run}/logs?follow=true")).text == ": still here\n\n"
 
 
 async def test_workers_are_listed(api: Api, world: World, clock: StoreClock):

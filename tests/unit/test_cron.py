@@ -278,7 +278,8 @@ def test_every_bad_field_is_named_at_once():
         ("", "must be a text and not empty", "@manual"),
         ("2026-13-01T00:00:00Z", "is not on the calendar or not on the clock", "2026"),
         ("2026-12-01", "A time looks like 2026-11-15T09:00:00Z", "offset"),
-        ("2300-01-01T00:00:00Z", "is after the year 2200", ""),
+        ("2300-01-01T00:00:00Z", "is outside 1970 to 2200", "@manual"),
+        ("0001-01-01T00:00:00Z", "is outside 1970 to 2200", "@manual"),
     ],
 )
 def test_other_lines_are_refused_with_help(text, detail, hint):

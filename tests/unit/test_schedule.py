@@ -121,7 +121,7 @@ def check_against_oracle(line: str, zone: str, dst: Dst, start: datetime, length
     assert all(is_due_at(found, at) for at in expected[:3])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from(ZONES), POLICIES, CLOCKS, ANY_DAY)
 def test_minutes_agree_with_the_oracle_around_clock_changes(data, zone, dst, clock, days):
     start = data.draw(moments(zone))
@@ -298,6 +298,7 @@ def test_every_counts_from_the_anchor_and_never_fires_at_it():
     assert next_after(found, anchor + 90 * SECOND) == anchor + 180 * SECOND
     assert latest_at_or_before(found, anchor + 1000 * SECOND, 0) == anchor + 990 * SECOND
     assert count_between(found, anchor, anchor + 180 * SECOND, 10) == 2
+    assert count_between(found, anchor + 90 * SECOND, anchor + 180 * SECOND, 10) == 2
     assert count_between(found, anchor, anchor + 180 * SECOND, 1) == 1
 
 
@@ -466,6 +467,7 @@ def test_the_year_2100_has_no_leap_day_and_2201_no_due_times():
     assert next_after(schedule("@every 1d"), us("2200-12-31T23:59:59Z")) is None
     assert next_after(leap, 10**30) is None
     assert next_after(schedule("0 0 1 1 *"), -(10**30)) == 0
+    assert why_not(leap, 10**30) is None
 
 
 @pytest.mark.parametrize(
@@ -495,7 +497,7 @@ def test_latest_is_right_for_sparse_and_dense_lines():
 
 
 def test_latest_is_right_at_every_second_of_an_uneven_line():
-    found, start = schedule("3,10,17,40,41 * * * * *"), us("2027-07-01T12:00:00Z")
+    found, start = schedule("0,2,9,40,41 * * * * *"), us("2027-07-01T12:00:00Z")
     due = upcoming(found, start, 20)
 
     for at in range(due[0], due[-1], SECOND):

@@ -99,16 +99,17 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _headers(operation: Operation) -> list[dict[str, Any]]:
-    told = [_header(TENANT_HEADER, "An admin acts for this tenant")]
+    told = [_header(TENANT_HEADER, "An admin acts for this tenant", "[A-Za-z0-9._-]{1,64}")]
     if operation.method == "POST":
-        told.append(_header("Idempotency-Key", "The same key and request: done once, answered alike"))
+        told.append(_header("Idempotency-Key", "The same key and request: done once, answered alike", "[!-~]{1,255}"))
     if operation.method in ("PUT", "PATCH"):
-        told.append(_header("If-Match", "The ETag of the version that was changed; 412 if there is a newer one"))
+        told.append(_header("If-Match", "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
     return told
 
 
-def _header(name: str, about: str) -> dict[str, Any]:
-    return {"name": name, "in": "header", "schema": _TEXT, "description": about}
+def _header(name: str, about: str, pattern: str) -> dict[str, Any]:
+    schema = {"type": "string", "pattern": f"^{pattern}$"}
+    return {"name": name, "in": "header", "schema": schema, "description": about}
 
 
 def _responses(operation: Operation) -> dict[str, Any]:

@@ -36,6 +36,7 @@ RUN_FIELDS = {"payload": check_size, "priority": FIELDS["priority"][1], "run_at"
 
 LOG_PAGE = 200
 POLL_SECONDS = 0.5
+SIGN_OF_LIFE = b": still here\n\n"
 SIGN_OF_LIFE_SECONDS = 10.0
 
 
@@ -142,6 +143,8 @@ class Runs:
         only = call.query.get("attempt")
         attempt, seq = _last_event(call, only)
         quiet_seconds = 0.0
+        # Servers hold the headers back until there is something to send with them.
+        yield SIGN_OF_LIFE
         while not self._is_stopping():
             try:
                 # The run first: its output is complete by the time it is seen to be over.
@@ -162,7 +165,7 @@ class Runs:
             quiet_seconds = 0.0 if chunks else quiet_seconds + POLL_SECONDS
             if quiet_seconds >= SIGN_OF_LIFE_SECONDS:
                 quiet_seconds = 0.0
-                yield b": still here\n\n"
+                yield SIGN_OF_LIFE
             await asyncio.sleep(POLL_SECONDS)
 
 

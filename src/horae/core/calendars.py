@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from horae.core.errors import Fault, Invalid
 
-MOST_DATES = 2000
+MOST_DATES = 1000
 
 MONTH_NAMES = (
     "",

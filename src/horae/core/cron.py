@@ -71,7 +71,7 @@ UNITS = (
     Unit("month", 1, 12, tuple(name[:3].upper() for name in MONTH_NAMES[1:]), "1-12 or JAN-DEC"),
     Unit("weekday", 0, 6, tuple(name[:3].upper() for name in WEEKDAY_NAMES), "0-7 or SUN-SAT"),
 )
-DAY, MONTH, WEEKDAY = 3, 4, 5
+DAY, WEEKDAY = 3, 5
 
 _VALUE = r"[0-9]+|[A-Z]{2,}"
 _ITEM = re.compile(rf"(?:([*?])|(H)(?:\(({_VALUE})-({_VALUE})\))?|({_VALUE})(?:-({_VALUE}))?)(?:/([0-9]+))?")
@@ -196,15 +196,16 @@ def _parse(text: str, seed: str) -> Cron:
     second, minute, hour, day, month, weekday = parsed
     is_elapsed = fields[-4].startswith(("*", "H/"))
     cron = Cron(text, second.bits, minute.bits, hour.bits, day, month.bits, weekday, is_elapsed, seed)
-    if not _can_match(cron):
+    if not _can_match(day, month.bits, weekday):
         raise Invalid([_never(cron, fields)])
     return cron
 
 
-def _can_match(cron: Cron) -> bool:
+@lru_cache(maxsize=4096)
+def _can_match(day: Field, months: int, weekday: Field) -> bool:
     """Whether some month, in some year, has a day for it: every shape of a month comes within 40 years."""
-    lengths = {length for month in values_of(cron.month) for length in MONTH_LENGTHS[month]}
-    return any(matching_days(cron.day, cron.weekday, first, length) for length in lengths for first in range(7))
+    lengths = {length for month in values_of(months) for length in MONTH_LENGTHS[month]}
+    return any(matching_days(day, weekday, first, length) for length in lengths for first in range(7))
 
 
 @lru_cache(maxsize=16384)
@@ -384,10 +385,9 @@ def _never(cron: Cron, fields: list[str]) -> Fault:
 
 def _is_readable(fields: list[str]) -> bool:
     try:
-        parsed = [_parse_field(field, position, "") for position, field in enumerate(["0", *fields][-6:])]
+        return len([_parse_field(field, position, "") for position, field in enumerate(["0", *fields][-6:])]) == 6
     except _WrongField:
         return False
-    return len(parsed) == 6
 
 
 def shortened(text: str) -> str:

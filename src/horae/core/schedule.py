@@ -5,6 +5,7 @@ Instants are microseconds since the epoch. Nothing here reads a clock, and every
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache, partial
@@ -80,7 +81,7 @@ class Schedule:
 
 
 def parse_schedule(  # noqa: PLR0913 - the whole of what decides when a job is due
-    text: str | list[str],
+    text: str | Sequence[str],
     *,
     zone: str,
     anchor_us: int,
@@ -174,7 +175,7 @@ def why_not(schedule: Schedule, at_us: int) -> str | None:
     it is asked for by the one that the offset before the jump gives, or by the end of the jump.
     """
     is_bare = _next_bare(schedule, at_us - 1) == at_us
-    is_hidden = not is_bare and _is_in_gap(schedule, at_us)
+    is_hidden = not is_bare and 0 <= at_us < HORIZON_US and _is_in_gap(schedule, at_us)
     if not is_bare and not is_hidden:
         return None
     if at_us < (schedule.start_us or at_us) or at_us > (schedule.end_us or at_us):
@@ -263,8 +264,9 @@ def _parse_every(line: str, length: str, pointer: str) -> Every:
 
 def _parse_at(line: str, zone: str, dst: Dst, pointer: str) -> list[At]:
     instants = parse_instants(line, pointer, zone, dst.gap, dst.fold)
-    if instants[-1] >= HORIZON_US:
-        raise Invalid([Fault(pointer, f'"{line}" is after the year 2200, the last one planned for.', "")])
+    if instants[0] < 0 or instants[-1] >= HORIZON_US:
+        detail = f'"{line}" is outside 1970 to 2200, the years planned for.'
+        raise Invalid([Fault(pointer, detail, 'For a job without a time write "@manual".')])
     return [At(line, at_us) for at_us in instants]
 
 
@@ -291,7 +293,7 @@ def _next_of_line(schedule: Schedule, line: Line, after_us: int) -> int | None:
     return due_us if due_us > after_us else None
 
 
-# Many jobs share a line, a zone and a due time; 16,384 answers are about 6 MB.
+# Many jobs share a line, a zone and a due time; 16,384 answers are about 4 MB.
 @lru_cache(maxsize=16384)
 def _next_of_cron(cron: Cron, zone: str, gap: str, fold: str, after_s: int) -> int | None:
     found = next_instant(zone, max(after_s, -1), partial(next_wall, cron), gap, fold)

@@ -1,4 +1,4 @@
-"""Leaves a destination alone while it is down, for all jobs of this process. Pure: the time is a parameter."""
+"""Leaves a destination alone while it is down, for all jobs that share it. Pure: the time is a parameter."""
 
 from __future__ import annotations
 

@@ -85,14 +85,16 @@ class HttpExecutor:
             return rejected(str(error))
         clock = asyncio.get_running_loop().time
         started, origin = clock(), call.destination.origin
-        admission = self._breaker.admit(origin, started)
+        # A circuit for each tenant: one that makes a shared host fail must not shut it for the others.
+        circuit = f"{request.tenant} {origin}"
+        admission = self._breaker.admit(circuit, started)
         if admission.wait_seconds:
             return failed("circuit_open", f"{origin} failed too often of late", admission.wait_seconds)
         end = _CUT_SHORT
         try:
             end = await self._attempt(call, request)
         finally:
-            self._breaker.settle(origin, admission, clock(), is_healthy=end.is_healthy)
+            self._breaker.settle(circuit, admission, clock(), is_healthy=end.is_healthy)
         if not end.outcome.succeeded:
             line = (end.outcome.error or "").partition("\n")[0]
             took_ms = (clock() - started) * 1000

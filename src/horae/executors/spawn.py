@@ -58,18 +58,21 @@ class Process:
         """Ask the whole group to end, then make it."""
         self._is_stopping = True
         self._signal(signal.SIGTERM)
+        is_gone = False
         try:
-            await self._gone(grace_seconds)
+            is_gone = await self._is_gone_within(grace_seconds)
         finally:
-            self._signal(signal.SIGKILL)
-        await self._gone(KILL_SECONDS)
+            if not is_gone:
+                self._signal(signal.SIGKILL)
+        await self._is_gone_within(KILL_SECONDS)
         self._finish_output()
 
-    async def _gone(self, seconds: float) -> None:
+    async def _is_gone_within(self, seconds: float) -> bool:
         for _ in range(round(seconds / POLL_SECONDS)):
             if self.exit_code is not None and not self._has_group():
-                break
+                return True
             await asyncio.sleep(POLL_SECONDS)
+        return False
 
     def _has_group(self) -> bool:
         try:

@@ -6,6 +6,7 @@ file may have a companion `NNNN_pre_what.postgres.sql` or `.sqlite.sql` for what
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -17,6 +18,7 @@ from horae.store.sqlite import MemoryDatabase, SqliteDatabase
 SchemaOwner = PostgresDatabase | SqliteDatabase | MemoryDatabase
 
 LOCK = 0x686F726165  # "horae"
+BY_DAY = re.compile(r"\{by_day:(\w+)\}")
 TOKENS = {
     # Keys compare byte by byte, as in SQLite, whatever the database's own collation.
     "postgres": {"{key}": 'TEXT COLLATE "C"', "{serial}": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"},
@@ -42,6 +44,7 @@ def migrations(dialect: str) -> list[Migration]:
         text = texts[file] + texts.get(f"{name}.{dialect}.sql", "")
         for token, value in TOKENS[dialect].items():
             text = text.replace(token, value)
+        text = BY_DAY.sub(r"PARTITION BY RANGE (\1)" if dialect == "postgres" else "", text)
         found.append(Migration(int(name[:4]), name, text))
     return found
 

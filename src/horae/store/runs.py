@@ -1,4 +1,4 @@
-"""What people ask of single runs: cancel, one more attempt, replay, discard."""
+"""What people ask of runs: a new one, cancel, one more attempt, replay, discard."""
 
 from __future__ import annotations
 
@@ -53,6 +53,12 @@ FOR UPDATE
 MARK_REPLAYED = Statement("UPDATE dead_letters SET replayed_as = :new_id WHERE run_id = :run_id")
 
 MARK_DISCARDED = Statement("UPDATE dead_letters SET discarded_us = horae_now() WHERE run_id = :run_id")
+
+
+@transaction
+def trigger(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
+    """Runs on request; a paused job runs on request too."""
+    return (yield from open_runs(tenant, word, runs))
 
 
 @transaction

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from horae.ports import Beat, Leases, Once, WorkerState
-from horae.store import claims, explain, fleet, jobs, leases, meta, once, plans, results, runs, upkeep, views
+from horae.store import changes, claims, explain, fleet, jobs, leases, meta, once, plans, results, runs, upkeep, views
 from horae.store.database import Database, Transaction
 from horae.store.migrate import SchemaOwner, check_schema, migrate
 from horae.store.postgres import PostgresDatabase
@@ -54,11 +54,11 @@ class Store:
     now = _verb(views.now)
 
     create_jobs = _change(jobs.create)
-    change_job = _change(jobs.change)
-    pause_job = _change(jobs.pause)
-    resume_job = _change(jobs.resume)
-    delete_job = _change(jobs.delete)
-    trigger = _change(jobs.trigger)
+    change_job = _change(changes.change)
+    pause_job = _change(changes.pause)
+    resume_job = _change(changes.resume)
+    delete_job = _change(changes.delete)
+    trigger = _change(runs.trigger)
 
     cancel_run = _change(runs.cancel)
     retry_run = _change(runs.retry)

@@ -14,58 +14,9 @@ CREATE FUNCTION horae_run_id(job_id TEXT, trigger_key TEXT, at_us BIGINT) RETURN
                       encode(sha256(convert_to(job_id || '|' || trigger_key, 'UTF8')), 'hex') AS tail) AS parts $$;
 
 -- Append-only tables are cut by day of their end; the janitor makes days ahead and drops old ones. The default
--- partition only catches rows if nobody made a day in time.
-CREATE TABLE history (
-    id {key} NOT NULL,
-    job_id {key} NOT NULL,
-    tenant {key} NOT NULL,
-    version INTEGER NOT NULL,
-    cause TEXT NOT NULL,
-    queue {key} NOT NULL,
-    priority INTEGER NOT NULL,
-    status TEXT NOT NULL,
-    due_us BIGINT NOT NULL,
-    run_at_us BIGINT NOT NULL,
-    queued_us BIGINT NOT NULL,
-    started_us BIGINT,
-    ended_us BIGINT NOT NULL,
-    attempt INTEGER NOT NULL,
-    max_attempts INTEGER NOT NULL,
-    token BIGINT NOT NULL,
-    worker {key},
-    reason TEXT,
-    error TEXT,
-    result TEXT,
-    payload TEXT,
-    parent_id {key},
-    skip_until_us BIGINT,
-    skip_count INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (id, ended_us)
-) PARTITION BY RANGE (ended_us);
-CREATE INDEX history_by_job ON history (job_id, id);
+-- partitions only catch rows if nobody made a day in time.
 CREATE TABLE history_default PARTITION OF history DEFAULT;
-
-CREATE TABLE attempts (
-    run_id {key} NOT NULL,
-    attempt INTEGER NOT NULL,
-    token BIGINT NOT NULL,
-    worker {key},
-    started_us BIGINT NOT NULL,
-    ended_us BIGINT NOT NULL,
-    reason TEXT,
-    error TEXT,
-    PRIMARY KEY (run_id, attempt, ended_us)
-) PARTITION BY RANGE (ended_us);
 CREATE TABLE attempts_default PARTITION OF attempts DEFAULT;
-
-CREATE TABLE logs (
-    run_id {key} NOT NULL,
-    attempt INTEGER NOT NULL,
-    seq INTEGER NOT NULL,
-    at_us BIGINT NOT NULL,
-    text TEXT NOT NULL,
-    PRIMARY KEY (run_id, attempt, seq, at_us)
-) PARTITION BY RANGE (at_us);
 CREATE TABLE logs_default PARTITION OF logs DEFAULT;
 
 -- Hot tables: room for new row versions on the page, and a vacuum that comes often.

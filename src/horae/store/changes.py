@@ -1,0 +1,238 @@
+"""The life of a job after its creation: changed, paused, resumed, deleted. Each verb moves the cursor with it.
+
+A verb first locks the job's timer row, which every plan of that job must also lock: what it decides after that is
+decided against a cursor that stands still.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from horae.core.document import schedule_of
+from horae.core.errors import Invalid, Stale
+from horae.core.job import Definition
+from horae.core.plan import COUNT_AT_MOST
+from horae.core.run import run_id, scheduled_key
+from horae.core.schedule import count_between, latest_at_or_before, next_after
+from horae.ports import Merge
+from horae.store.database import Statement, Steps, transaction
+from horae.store.jobs import (
+    INSERT_CHAINS,
+    INSERT_LABELS,
+    INSERT_VERSIONS,
+    NAMES_TAKEN,
+    Held,
+    columns_of,
+    encode,
+    hold,
+    hold_alive,
+    name_conflict,
+    with_upstream_ids,
+)
+from horae.store.results import end_waiting
+
+UPDATE_JOB = Statement("""
+UPDATE jobs
+SET name = :name, version = :version, type = :type, kind = :kind, queue = :queue, priority = :priority,
+    bucket = :bucket, group_key = :group_key, max_attempts = :max_attempts, is_once = :is_once, updated_us = :now_us
+WHERE id = :id
+""")
+
+DELETE_LABELS = Statement("DELETE FROM job_labels WHERE job_id = :id")
+
+DELETE_CHAINS = Statement("DELETE FROM chains WHERE job_id = :id")
+
+DELETE_ALL_CHAINS = Statement("DELETE FROM chains WHERE job_id = :id OR upstream_id = :id")
+
+# Staged runs whose time has not come were never triggered: they are withdrawn without a trace.
+WITHDRAW = Statement("""
+DELETE FROM runs
+WHERE job_id = :id AND state = 'queued' AND cause = 'schedule' AND attempt = 0 AND due_us > :now_us
+RETURNING due_us
+""")
+
+SET_TIMER = Statement("""
+UPDATE timers
+SET due_us = :due_us, version = :version, fired = :fired
+WHERE job_id = :id
+""")
+
+SET_STATE = Statement("""
+UPDATE jobs
+SET state = :state, paused_us = :paused_us, pause_until_us = :until_us, pause_reason = :reason, updated_us = :now_us
+WHERE id = :id
+""")
+
+RECORD_SKIP = Statement("""
+INSERT INTO history (id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us,
+                     ended_us, attempt, max_attempts, token, reason, skip_until_us, skip_count)
+SELECT :run_id, j.id, j.tenant, j.version, 'schedule', j.queue, j.priority, 'skipped', CAST(:from_us AS BIGINT),
+       CAST(:from_us AS BIGINT), horae_now(), horae_now(), 0, j.max_attempts, 0, :reason, CAST(:until_us AS BIGINT),
+       CAST(:count AS INTEGER)
+FROM jobs j
+WHERE j.id = :id
+""")
+
+WAITING_RUNS = Statement("SELECT id FROM runs WHERE job_id = :id AND state = 'queued'")
+
+STOP_RUNNING = Statement("UPDATE runs SET cancel = :reason WHERE job_id = :id AND state = 'running' AND cancel IS NULL")
+
+EVENT = Statement("""
+INSERT INTO events (at_us, tenant, kind, job_id, actor, reason, detail)
+VALUES (:at_us, :tenant, :kind, :job_id, :actor, :reason, :detail)
+""")
+
+# A change of one of these moves the due times; any other keeps them.
+SCHEDULE_FIELDS = ("schedule", "timezone", "dst", "calendar", "start_us", "end_us", "max_runs")
+
+
+def _withdraw(held: Held) -> Steps[tuple[int | None, int]]:
+    """Takes back what is staged: where the cursor and the count of fires stand without it."""
+    rows = yield WITHDRAW(id=held.id, now_us=held.now_us)
+    dues = [row["due_us"] for row in rows]
+    if held.due_us is not None:
+        dues.append(held.due_us)
+    return (min(dues) if dues else None), held.fired - len(rows)
+
+
+def _give_up_missed(held: Held, due_us: int | None, reason: str) -> Steps[None]:
+    """Due times that passed undecided before this change are decided now: they will not run."""
+    if due_us is None or due_us > held.now_us:
+        return
+    schedule = schedule_of(held.definition, held.id, held.row["created_us"])
+    last = latest_at_or_before(schedule, held.now_us, due_us) or due_us
+    yield RECORD_SKIP(
+        run_id=run_id(held.id, scheduled_key(due_us), due_us),
+        id=held.id,
+        from_us=due_us,
+        until_us=last,
+        count=count_between(schedule, due_us, last, COUNT_AT_MOST),
+        reason=reason,
+    )
+
+
+@transaction
+def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int | None) -> Steps[str]:
+    """A new version, merged under the lock. The schedule takes effect now and never fires the past; other changes
+    keep the cursor.
+    """
+    held = yield from hold_alive(tenant, word)
+    if base_version is not None and base_version != held.row["version"]:
+        raise Stale(
+            f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.'
+        )
+    definition = merge(held.definition, held.id, held.now_us, held.row["created_us"])
+    if definition == held.definition:
+        return held.id
+    resolved = yield from with_upstream_ids(tenant, held.id, definition)
+    if isinstance(resolved, Invalid):
+        raise resolved
+    if resolved.name != held.definition.name:
+        taken = yield NAMES_TAKEN(tenant=tenant, wanted=[(resolved.name,)])
+        conflict = name_conflict(resolved.name, {row["name"] for row in taken})
+        if conflict:
+            raise conflict
+    due_us, fired = yield from _withdraw(held)
+    version = held.row["version"] + 1
+    if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
+        yield from _give_up_missed(held, due_us, "schedule_changed")
+        due_us = None if held.is_paused else _first(resolved, held, fired)
+    yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=fired)
+    yield from _write_version(tenant, actor, held, resolved, version)
+    return held.id
+
+
+def _first(definition: Definition, held: Held, fired: int) -> int | None:
+    if definition.max_runs is not None and fired >= definition.max_runs:
+        return None
+    return next_after(schedule_of(definition, held.id, held.row["created_us"]), held.now_us)
+
+
+def _write_version(tenant: str, actor: str, held: Held, definition: Definition, version: int) -> Steps[None]:
+    name, type_, kind, queue, priority, bucket, group, attempts, is_once, _ = columns_of(
+        definition, held.id, tenant, held.row["created_us"]
+    )
+    yield UPDATE_JOB(
+        id=held.id,
+        name=name,
+        version=version,
+        type=type_,
+        kind=kind,
+        queue=queue,
+        priority=priority,
+        bucket=bucket,
+        group_key=group,
+        max_attempts=attempts,
+        is_once=is_once,
+        now_us=held.now_us,
+    )
+    yield INSERT_VERSIONS(v=[(held.id, version, encode(definition).decode())], now_us=held.now_us, actor=actor)
+    if definition.labels != held.definition.labels:
+        yield DELETE_LABELS(id=held.id)
+        yield INSERT_LABELS(l=[(tenant, f"{key}:{value}", held.id) for key, value in definition.labels.items()])
+    if definition.after != held.definition.after:
+        yield DELETE_CHAINS(id=held.id)
+        yield INSERT_CHAINS(c=[(after.job_id, held.id, after.on) for after in definition.after])
+
+
+@transaction
+def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str | None) -> Steps[str]:
+    """No due time from now on, or from now until `until_us`, makes a run; waiting runs whose time came still run."""
+    held = yield from hold_alive(tenant, word)
+    due_us, fired = yield from _withdraw(held)
+    if not held.is_paused:
+        yield from _give_up_missed(held, due_us, "job_paused")
+    resume_us = None
+    if until_us is not None:
+        resume_us = Held(held.row, held.definition, due_us, fired, held.now_us).next_after(until_us - 1)
+    yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=fired)
+    paused_us = held.row["paused_us"] if held.is_paused else held.now_us
+    yield SET_STATE(
+        id=held.id, state="paused", paused_us=paused_us, until_us=until_us, reason=reason, now_us=held.now_us
+    )
+    yield from _event(held, "paused", actor, reason, {"until_us": until_us})
+    return held.id
+
+
+@transaction
+def resume(tenant: str, word: str, actor: str) -> Steps[str]:
+    """Due times from now on run again; those of the pause do not. Resuming a job that is not paused changes nothing."""
+    held = yield from hold_alive(tenant, word)
+    if held.is_paused:
+        due_us = held.next_after(held.now_us)
+        yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=held.fired)
+        yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
+        yield from _event(held, "resumed", actor, None, {})
+    return held.id
+
+
+@transaction
+def delete(tenant: str, word: str, actor: str) -> Steps[str]:
+    """No later run. Waiting runs are cancelled, running ones told to stop; the history stays."""
+    held = yield from hold(tenant, word)
+    if held.row["state"] == "deleted":
+        return held.id
+    due_us, fired = yield from _withdraw(held)
+    yield from _give_up_missed(held, due_us, "schedule_changed")
+    yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=fired)
+    waiting = yield WAITING_RUNS(id=held.id)
+    yield from end_waiting([row["id"] for row in waiting], "cancelled", "cancelled_by_user")
+    yield STOP_RUNNING(id=held.id, reason="cancelled_by_user")
+    yield DELETE_ALL_CHAINS(id=held.id)
+    yield DELETE_LABELS(id=held.id)
+    yield SET_STATE(id=held.id, state="deleted", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
+    yield from _event(held, "deleted", actor, None, {})
+    return held.id
+
+
+def _event(held: Held, kind: str, actor: str, reason: str | None, detail: dict[str, Any]) -> Steps[None]:
+    yield EVENT(
+        at_us=held.now_us,
+        tenant=held.row["tenant"],
+        kind=kind,
+        job_id=held.id,
+        actor=actor,
+        reason=reason,
+        detail=json.dumps(detail),
+    )
