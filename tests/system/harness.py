@@ -32,7 +32,7 @@ class Process:
         self.log = folder / f"horae-{self.port}.log"
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
         with self.log.open("w") as file:
-            self.process = subprocess.Popen(  # noqa: S603 our own program
+            self.process = subprocess.Popen(
                 [sys.executable, "-m", "horae", *words, "--port", str(self.port)],
                 env=clean | {"HORAE_TESTING": "1"} | environment,
                 stdout=file,
@@ -54,12 +54,12 @@ class Process:
 
     def call(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)  # noqa: S310
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
         if key:
             request.add_header("Authorization", f"Bearer {key}")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, _read(answer.read())
         except urllib.error.HTTPError as error:
             with error:

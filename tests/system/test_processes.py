@@ -46,7 +46,7 @@ def fleet_environment(url: str) -> dict[str, str]:
 
 
 def migrate(url: str) -> str:
-    done = subprocess.run(  # noqa: S603 our own program
+    done = subprocess.run(
         [sys.executable, "-m", "horae", "migrate", "--database-url", url], check=True, capture_output=True, text=True
     )
     return done.stdout
@@ -73,7 +73,7 @@ def test_a_second_process_on_the_same_sqlite_file_is_refused_with_a_clear_messag
 
 
 def test_dev_refuses_an_address_that_is_not_loopback(start: Start) -> None:
-    process = start("dev", "--host", "0.0.0.0", ready=False)  # noqa: S104 that is the point
+    process = start("dev", "--host", "0.0.0.0", ready=False)
 
     assert process.process.wait(20) == 2
     assert "loopback" in process.log.read_text()

@@ -89,7 +89,7 @@ class HttpExecutor:
         circuit = f"{request.tenant} {origin}"
         admission = self._breaker.admit(circuit, started)
         if admission.wait_seconds:
-            return failed("circuit_open", f"{origin} failed too often of late", admission.wait_seconds)
+            return failed("rate_limited", f"{origin} failed too often of late", admission.wait_seconds)
         end = _CUT_SHORT
         try:
             end = await self._attempt(call, request)
