@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -432,8 +433,9 @@ async def test_a_preloaded_library_does_not_reach_bubblewrap_itself(sandbox):
 
 @needs_bubblewrap
 async def test_a_timeout_empties_the_sandbox(sandbox):
-    command = "(trap '' TERM; setsid sleep 277.7 &) ; sleep 277.7"
+    mark = f"277.{secrets.randbits(40)}"  # nobody else sleeps this long
+    command = f"(trap '' TERM; setsid sleep {mark} &) ; sleep {mark}"
     outcome = await sandbox.run(job(command, timeout_seconds=0.4), Lines())
 
     assert outcome.reason == "timeout"
-    await until(lambda: not any(b"277.7" in path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")))
+    await until(lambda: not any(mark.encode() in path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")))
