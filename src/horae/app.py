@@ -14,7 +14,7 @@ from uuid import UUID
 
 import uvicorn
 
-from horae.api.access import Access, KeyAccess, OpenAccess
+from horae.api.access import Access, KeyAccess, OpenAccess, key_hash
 from horae.api.app import make_app
 from horae.commands import Commands
 from horae.config import Settings
@@ -91,7 +91,7 @@ class App:
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as group:
             self._node.start(group)
-            server = self._make_server() if "api" in self.settings.role_set else None
+            server = self._make_server(await self._access()) if "api" in self.settings.role_set else None
             door = group.create_task(self._open_door(server)) if server else None
             log("started", roles=sorted(self.settings.role_set), database=self.store.database.dialect)
             await self._stopping.wait()
@@ -108,15 +108,27 @@ class App:
         if not self._stopping.is_set():
             self.stop()
 
-    def _make_server(self) -> uvicorn.Server:
+    async def _access(self) -> Access:
+        """Who may come in. The first admin key of an empty database is made here and shown once."""
+        if self.settings.is_dev:
+            return OpenAccess()
+        if self.settings.admin_key:
+            return KeyAccess(key_hash(self.settings.admin_key))
+        key = f"hk_{secrets.token_urlsafe(32)}"
+        kept = await self.store.keep_first("admin_key_hash", key_hash(key))
+        if kept == key_hash(key):
+            print(f"The admin key of this installation, shown only now: {key}", flush=True)  # noqa: T201 not a log line
+        return KeyAccess(kept)
+
+    def _make_server(self, access: Access) -> uvicorn.Server:
         settings = self.settings
-        access: Access = OpenAccess() if settings.is_dev else KeyAccess(settings.admin_key)
         app = make_app(
             commands=Commands(self.store, new_id, self._node.wake, allow_ranges(settings.egress_allow)),
             views=self.store,
             access=access,
             explain=self._explain,
             ready=self._not_ready,
+            is_stopping=self._stopping.is_set,
         )
         config = uvicorn.Config(
             app,

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from horae.core.document import change_job, parse_job
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
 from horae.ports import JobStore, NewJob, NewRun, Once
+
+# What makes a document a job of its own rather than a change of one.
+WHOLE = {
+    "schedule",
+    "cron",
+    "cron_expression",
+    "cronExpression",
+    "schedule_type",
+    "type",
+    "target",
+    "callback_url",
+    "after",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +58,11 @@ class Commands:
     ) -> list[str | HoraeError]:
         """The id of each job, or why it was refused, in order. `atomic`: all or none."""
         now_us = await self._store.now()
-        parsed = [self._parse(document, caller, now_us) for document in documents]
+        parsed = []
+        for number, document in enumerate(documents):
+            parsed.append(self._parse(document, caller, now_us))
+            if number % 100 == 99:
+                await asyncio.sleep(0)  # a large batch must not hold up everybody else
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else _undone() for job in parsed]
@@ -81,10 +100,12 @@ class Commands:
         try:
             return await self.change_job(caller, word, document, once, base_version), False
         except NotFound:
-            if not isinstance(document, dict) or base_version is not None:
+            if base_version is not None or not isinstance(document, dict) or not _is_whole(word, document):
                 raise
-        document = {"name": word, **document}
-        return await self.create_job(caller, document, once), True
+        if document.get("name", word) != word:
+            detail = f'The path names the job "{word}", the body "{document["name"]}".'
+            raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
+        return await self.create_job(caller, {**document, "name": word}, once), True
 
     async def pause_job(
         self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
@@ -142,6 +163,15 @@ def _answer(saved: dict[str, Any]) -> str | HoraeError:
     if saved["faults"]:
         return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
     return Conflict(saved["detail"], saved["code"])
+
+
+def _is_whole(word: str, document: dict[str, Any]) -> bool:
+    """Whether a PUT to an unknown word can mean a new job: a name, and a body that says what to do or when."""
+    try:
+        UUID(word)
+    except ValueError:
+        return bool(document.keys() & WHOLE)
+    return False
 
 
 def _undone() -> Conflict:

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from horae.api.access import KeyAccess
+from horae.api.access import KeyAccess, key_hash
 from horae.commands import Commands
 from horae.core.errors import Unavailable
 from horae.ports import Again, Claimed, Ending, LogChunk
@@ -861,7 +861,7 @@ async def test_a_preview_names_the_place_of_a_mistake(api: Api, document: Any, w
     ],
 )
 async def test_without_the_key_every_route_is_closed_with_the_same_words(store: Store, headers: Any):
-    app = app_over(store, KeyAccess("secret"))
+    app = app_over(store, KeyAccess(key_hash("secret")))
     async with client_of(app, headers=headers) as client:
         details = set()
         for route in app.routes:
@@ -880,7 +880,7 @@ async def test_without_the_key_every_route_is_closed_with_the_same_words(store: 
     "headers", [{"Authorization": "Bearer secret"}, {"authorization": "bearer  secret"}, {"X-API-Key": "secret"}]
 )
 async def test_the_key_opens_and_names_a_tenant(store: Store, headers: dict[str, str]):
-    async with client_of(app_over(store, KeyAccess("secret")), headers=headers) as client:
+    async with client_of(app_over(store, KeyAccess(key_hash("secret"))), headers=headers) as client:
         assert (await client.get("/api/v1/jobs")).status_code == 200
         made = await client.post("/api/v1/jobs", json={"name": "a"}, headers={"X-Horae-Tenant": "acme"})
         assert made.json()["tenant"] == "acme"
@@ -890,7 +890,7 @@ async def test_the_key_opens_and_names_a_tenant(store: Store, headers: dict[str,
 
 @on_one_store
 async def test_a_key_in_the_address_is_refused(store: Store):
-    async with client_of(app_over(store, KeyAccess("secret"))) as client:
+    async with client_of(app_over(store, KeyAccess(key_hash("secret")))) as client:
         assert (await client.get("/v1/jobs?api_key=secret")).status_code == 401
         answer = await client.get("/v1/jobs?api_key=secret", headers={"X-API-Key": "secret"})
         assert pointers(answer) == ["/query/api_key"]
@@ -899,7 +899,7 @@ async def test_a_key_in_the_address_is_refused(store: Store):
 
 @on_one_store
 async def test_an_empty_admin_key_opens_nothing(store: Store):
-    async with client_of(app_over(store, KeyAccess(""))) as client:
+    async with client_of(app_over(store, KeyAccess(key_hash("")))) as client:
         for headers in ({}, {"Authorization": "Bearer "}, {"X-API-Key": ""}):
             assert (await client.get("/v1/jobs", headers=headers)).status_code == 401
 

@@ -19,7 +19,7 @@ _definition = msgspec.json.Decoder(Definition).decode
 
 def job_answer(row: StoredRow) -> dict[str, Any]:
     definition = _definition(row["spec"])
-    status, latest = job_status(row), row["latest"]
+    status, latest = row["status"], row["latest"]
     answer = {
         "job_id": row["id"],
         "tenant": row["tenant"],
@@ -39,19 +39,8 @@ def job_answer(row: StoredRow) -> dict[str, Any]:
     return answer
 
 
-def job_status(row: StoredRow) -> str:
-    """The same as the store's filter says of it: a schedule with nothing left and nothing live is completed."""
-    until_us = row["pause_until_us"]
-    if row["state"] == "deleted":
-        return "CANCELLED"
-    if row["state"] == "paused" and (until_us is None or until_us > row["now_us"]):
-        return "PAUSED"
-    is_over = row["due_us"] is None and row["staged_us"] is None and row["live_id"] is None
-    return "COMPLETED" if is_over and row["kind"] not in ("MANUAL", "AFTER") else "SCHEDULED"
-
-
 def status_answer(row: StoredRow) -> dict[str, Any]:
-    job, latest = job_status(row), row["latest"]
+    job, latest = row["status"], row["latest"]
     run = None if latest is None else run_answer(latest)
     return {
         "job_id": row["id"],
@@ -92,7 +81,8 @@ def run_answer(row: StoredRow) -> dict[str, Any]:
         "log_url": f"/api/v1/runs/{row['id']}/logs",
         "job_version": row["version"],
         "replay_of": row["parent_id"] if row["cause"] == "replay" else None,
-        "lateness_ms": _ms(row["run_at_us"], started_us),
+        # Of the first attempt: how late the others were says nothing about the scheduler.
+        "lateness_ms": _ms(row["run_at_us"], started_us) if row["attempt"] <= 1 else None,
     }
     if row["status"] == SKIPPED and (row["skip_count"] or 0) > 1:
         answer |= {"skipped_until": _time(row["skip_until_us"]), "skipped_count": row["skip_count"]}

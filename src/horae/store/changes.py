@@ -15,7 +15,7 @@ from horae.core.job import Definition
 from horae.core.plan import COUNT_AT_MOST
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import count_between, latest_at_or_before, next_after
-from horae.ports import Merge
+from horae.ports import Merge, NewJob
 from horae.store.database import Statement, Steps, transaction
 from horae.store.jobs import (
     INSERT_CHAINS,
@@ -125,7 +125,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     definition = merge(held.definition, held.id, held.now_us, held.row["created_us"])
     if definition == held.definition:
         return held.id
-    resolved = yield from with_upstream_ids(tenant, held.id, definition)
+    resolved = yield from with_upstream_ids(tenant, NewJob(held.id, definition), {})
     if isinstance(resolved, Invalid):
         raise resolved
     if resolved.name != held.definition.name:

@@ -17,10 +17,10 @@ from horae.store.database import Row, Statement, Steps, transaction
 
 NOW = Statement("SELECT horae_now() AS now_us")
 
+# One index look-up a name, and NULL for a free one: as an IN it was planned as a loop over all names of the tenant.
 NAMES_TAKEN = Statement("""
-SELECT name
-FROM jobs
-WHERE tenant = :tenant AND state <> 'deleted' AND name IN (SELECT name FROM {rows:wanted(name text)})
+SELECT (SELECT j.name FROM jobs j WHERE j.tenant = :tenant AND j.name = wanted.name AND j.state <> 'deleted') AS name
+FROM {rows:wanted(name text)}
 """)
 
 INSERT_JOBS = Statement("""
@@ -62,6 +62,9 @@ FROM jobs j
 JOIN {rows:wanted(word text)} ON j.id = wanted.word OR j.name = wanted.word
 WHERE j.tenant = :tenant AND j.state <> 'deleted'
 """)
+
+# One change of chains at a time: two of them together could close a circle that neither sees.
+CHAIN_LOCK = Statement("SELECT pg_advisory_xact_lock(7450)", sqlite="SELECT 1")
 
 # Everything that a job starts, directly or through others.
 DOWNSTREAM = Statement("""
@@ -120,7 +123,7 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
     for job in jobs:
-        definition = yield from with_upstream_ids(tenant, job.id, job.definition)
+        definition = yield from with_upstream_ids(tenant, job, {other.definition.name: other.id for other in good})
         answer = definition if isinstance(definition, Invalid) else name_conflict(job.definition.name, taken)
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
@@ -194,12 +197,16 @@ def columns_of(definition: Definition, job_id: str, tenant: str, created_us: int
     )
 
 
-def with_upstream_ids(tenant: str, job_id: str, definition: Definition) -> Steps[Definition | Invalid]:
-    """Upstream names become ids; an unknown one, or one that closes a circle, is refused."""
+def with_upstream_ids(tenant: str, job: NewJob, batch: dict[str, str]) -> Steps[Definition | Invalid]:
+    """Upstream names become ids; an unknown one, or one that closes a circle, is refused. `batch` are the names of
+    jobs that are about to be saved.
+    """
+    definition = job.definition
     if not definition.after:
         return definition
+    yield CHAIN_LOCK()
     rows = yield RESOLVE(tenant=tenant, wanted=[(after.job_id,) for after in definition.after])
-    ids = {row["name"]: row["id"] for row in rows} | {row["id"]: row["id"] for row in rows}
+    ids = batch | {row["name"]: row["id"] for row in rows} | {row["id"]: row["id"] for row in rows}
     unknown = [after.job_id for after in definition.after if after.job_id not in ids]
     if unknown:
         return Invalid(
@@ -209,7 +216,7 @@ def with_upstream_ids(tenant: str, job_id: str, definition: Definition) -> Steps
             ]
         )
     upstream = [After(ids[after.job_id], after.on) for after in definition.after]
-    reached = {row["job_id"] for row in (yield DOWNSTREAM(id=job_id))} | {job_id}
+    reached = {row["job_id"] for row in (yield DOWNSTREAM(id=job.id))} | {job.id}
     for after in upstream:
         if after.job_id in reached:
             detail = "This job would wait for itself: the upstream job is started by it, directly or through others."

@@ -12,9 +12,17 @@ from horae.store.database import Row, Rows, Statement, Steps, reading
 from horae.store.jobs import FIND
 
 # A job's status is read off its rows: a schedule with nothing left and nothing live is completed.
-_JOB_COLUMNS = """
+STATUS = """
+CASE WHEN j.state = 'deleted' THEN 'CANCELLED'
+     WHEN j.state = 'paused' AND (j.pause_until_us IS NULL OR j.pause_until_us > horae_now()) THEN 'PAUSED'
+     WHEN j.kind NOT IN ('MANUAL', 'AFTER') AND t.due_us IS NULL
+          AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND r.cause = 'schedule') THEN 'COMPLETED'
+     ELSE 'SCHEDULED' END
+"""
+
+_JOB_COLUMNS = f"""
 SELECT j.id, j.tenant, j.name, j.version, j.kind, j.created_us, j.updated_us, j.pause_until_us, j.pause_reason,
-       j.state, v.spec, t.due_us, horae_now() AS now_us,
+       j.state, v.spec, t.due_us, horae_now() AS now_us, {STATUS} AS status,
        (SELECT min(r.due_us) FROM runs r
         WHERE r.job_id = j.id AND r.state = 'queued' AND r.due_us > horae_now()) AS staged_us,
        (SELECT max(r.id) FROM runs r WHERE r.job_id = j.id AND r.due_us <= horae_now()) AS live_id,
@@ -25,14 +33,6 @@ JOIN timers t ON t.job_id = j.id
 """
 
 JOB = Statement(f"{_JOB_COLUMNS} WHERE j.id = :id")
-
-STATUS = """
-CASE WHEN j.state = 'deleted' THEN 'CANCELLED'
-     WHEN j.state = 'paused' AND (j.pause_until_us IS NULL OR j.pause_until_us > horae_now()) THEN 'PAUSED'
-     WHEN j.kind NOT IN ('MANUAL', 'AFTER') AND t.due_us IS NULL
-          AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND r.cause = 'schedule') THEN 'COMPLETED'
-     ELSE 'SCHEDULED' END
-"""
 
 _FILTER = f"""
 WHERE j.tenant = :tenant
@@ -205,7 +205,8 @@ def jobs(tenant: str, filters: dict[str, Any], sort: str, after: tuple[Any, str]
 
 def _with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
     wanted = [max(filter(None, (row["live_id"], row["ended_id"])), default=None) for row in rows]
-    runs = yield RUNS_BY_ID(wanted=[(id_,) for id_ in wanted if id_], tenant=tenant)
+    ids = [(id_,) for id_ in wanted if id_]
+    runs = (yield RUNS_BY_ID(wanted=ids, tenant=tenant)) if ids else []
     by_id = {run["id"]: run for run in runs}
     return [{**row, "latest": by_id.get(id_) if id_ else None} for row, id_ in zip(rows, wanted, strict=True)]
 

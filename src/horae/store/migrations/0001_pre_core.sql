@@ -21,6 +21,7 @@ CREATE TABLE jobs (
     pause_reason TEXT
 );
 CREATE UNIQUE INDEX jobs_by_name ON jobs (tenant, name) WHERE state <> 'deleted';
+CREATE INDEX jobs_in_order ON jobs (tenant, name, id);
 CREATE INDEX jobs_by_update ON jobs (tenant, updated_us, id);
 
 CREATE TABLE job_versions (
