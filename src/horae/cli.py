@@ -72,14 +72,14 @@ def dev(data: Path | None, **flags: Any) -> None:
 @_server_options
 def serve(**flags: Any) -> None:
     """A node of a fleet, or a whole horae on one host: authentication on."""
-    _run(_settings(flags, is_dev=False))
+    _run(_settings(flags))
 
 
 @main.command()
 @click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL).")
 def migrate(**flags: Any) -> None:
     """Bring the schema up to date. Safe to repeat, and while other nodes run."""
-    settings = _settings(flags, is_dev=True)
+    settings = _settings(flags, is_server=False)
 
     from horae.app import migrate_store
 
@@ -87,10 +87,10 @@ def migrate(**flags: Any) -> None:
     click.echo("\n".join(f"applied {name}" for name in done) or "The schema is up to date.")
 
 
-def _settings(flags: dict[str, Any], *, is_dev: bool) -> Settings:
+def _settings(flags: dict[str, Any], *, is_dev: bool = False, is_server: bool = True) -> Settings:
     from horae.config import read_settings
 
-    return _guarded(lambda: read_settings(os.environ, flags, is_dev=is_dev))
+    return _guarded(lambda: read_settings(os.environ, flags, is_dev=is_dev, is_server=is_server))
 
 
 def _run(settings: Settings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 
 from horae.core.egress import allow_ranges
@@ -18,13 +18,13 @@ LOOPBACK = "127.0.0.0/8,::1"
 class Settings:
     """One field is one variable `HORAE_…` and one flag `--…`."""
 
-    database_url: str = "sqlite:///.horae/horae.db"
+    database_url: str = field(default="sqlite:///.horae/horae.db", repr=False)
     queue_url: str = ""
     host: str = "127.0.0.1"
     port: int = 8700
     roles: str = "api,scheduler,worker"
-    admin_key: str = ""
-    secret_key: str = ""
+    admin_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
     worker_slots: int = 100
     worker_queues: str = "default"
     lease_seconds: float = 15.0
@@ -40,11 +40,11 @@ class Settings:
 
     @property
     def role_set(self) -> frozenset[str]:
-        return frozenset(self.roles.split(","))
+        return frozenset(_words(self.roles))
 
     @property
     def queues(self) -> tuple[str, ...]:
-        return tuple(self.worker_queues.split(","))
+        return tuple(_words(self.worker_queues))
 
     @property
     def is_sqlite(self) -> bool:
@@ -54,6 +54,7 @@ class Settings:
 # Read elsewhere: by the client, or by tests.
 OTHER_VARIABLES = frozenset({"HORAE_URL", "HORAE_API_KEY", "HORAE_CONTEXT", "HORAE_DATA", "HORAE_TESTING"})
 _INTERNAL = frozenset({"is_dev"})
+MOST = 1_000_000
 _LEAST = {
     "port": 0,
     "worker_slots": 1,
@@ -65,29 +66,38 @@ _LEAST = {
 }
 
 
-def read_settings(environment: Mapping[str, str], flags: Mapping[str, object], *, is_dev: bool) -> Settings:
-    """Flags win over the environment, the environment over the defaults. Raises Invalid with every fault."""
+def read_settings(
+    environment: Mapping[str, str], flags: Mapping[str, object], *, is_dev: bool = False, is_server: bool = True
+) -> Settings:
+    """Flags win over the environment, the environment over the defaults. Raises Invalid with every fault.
+
+    What only matters to a server that listens, such as its address and its keys, is not asked of other commands.
+    """
     faults = _unknown(environment)
     values: dict[str, object] = {"is_dev": is_dev}
     if is_dev:
         values |= {"egress_allow": LOOPBACK, "shell": "on"}
-    for field in fields(Settings):
-        given = flags.get(field.name)
+    for item in fields(Settings):
+        given = flags.get(item.name)
         if given is None:
-            given = environment.get(f"HORAE_{field.name.upper()}")
-        if given is None or field.name in _INTERNAL:
+            given = environment.get(f"HORAE_{item.name.upper()}")
+        if given is None or item.name in _INTERNAL:
             continue
         try:
-            values[field.name] = _convert(field.name, str(given), str(field.type))
+            values[item.name] = _convert(item.name, str(given), str(item.type))
         except ValueError as error:
-            faults.append(Fault(f"HORAE_{field.name.upper()}", str(error)))
+            faults.append(Fault(f"HORAE_{item.name.upper()}", str(error)))
     if faults:
         raise Invalid(faults, "settings")
     settings = Settings(**values)  # type: ignore[arg-type]
-    faults = _check(settings)
+    faults = _check(settings) + (_check_exposure(settings) if is_server else [])
     if faults:
         raise Invalid(faults, "settings")
     return settings
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _unknown(environment: Mapping[str, str]) -> list[Fault]:
@@ -110,8 +120,8 @@ def _convert(name: str, text: str, kind: str) -> object:
             number = int(text) if kind == "int" else float(text)
         except ValueError:
             raise ValueError(f'"{text}" is not a number.') from None
-        if not number >= _LEAST.get(name, 0):
-            raise ValueError(f"{text} is too small: at least {_LEAST.get(name, 0)}.")
+        if not _LEAST.get(name, 0) <= number <= MOST:
+            raise ValueError(f"{text} is out of range: {_LEAST.get(name, 0)} to {MOST}.")
         return number
     return text.strip()
 
@@ -138,9 +148,9 @@ def _check(settings: Settings) -> list[Fault]:
         faults.append(Fault("HORAE_VISIBILITY_SECONDS", detail, "Set it to at least twice HORAE_HEARTBEAT_SECONDS."))
     try:
         allow_ranges(settings.egress_allow)
-    except ValueError as error:
-        faults.append(Fault("HORAE_EGRESS_ALLOW", str(error), "Write ranges such as 10.0.0.0/8,fd00::/8."))
-    return faults + _check_exposure(settings)
+    except Invalid as error:
+        faults += [Fault("HORAE_EGRESS_ALLOW", fault.detail, fault.hint) for fault in error.faults]
+    return faults
 
 
 def _check_exposure(settings: Settings) -> list[Fault]:

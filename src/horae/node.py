@@ -154,7 +154,7 @@ class Node:
             self._new_id,
         )
         claims = self._loop("worker", worker.tick)
-        worker.on_room = claims.wake
+        worker.on_room = worker.results.on_again = claims.wake
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)
         self._loop("strays", worker.find_strays)

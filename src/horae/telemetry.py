@@ -24,12 +24,15 @@ def oops(event: str, error: BaseException, **fields: Any) -> None:
 
 
 def configure(*, is_terminal: bool) -> None:
-    renderer: Any = structlog.dev.ConsoleRenderer() if is_terminal else structlog.processors.JSONRenderer()
+    # Traces without the values of variables: those hold payloads, headers and keys.
+    renderer: Any = structlog.processors.JSONRenderer()
+    if is_terminal:
+        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([] if is_terminal else [structlog.processors.dict_tracebacks]),
+            *([] if is_terminal else [structlog.processors.format_exc_info]),
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),

@@ -27,6 +27,8 @@ from horae.node import Node
 from horae.ports import Executor
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
+from horae.verify.records import read_history
+from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
 
@@ -139,6 +141,10 @@ class Horae:
         names = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
         rows = await self.store.runs(self.caller.tenant, job, dict.fromkeys(names), None, 1000)
         return [dict(row) for row in reversed(rows)]
+
+    async def verify(self) -> Report:
+        """The check of everything that happened so far against the promise."""
+        return check(read_history([line async for line in self.store.export(retention_us=10**15)]))
 
     async def why(self, job: str, at_us: int | None = None) -> dict[str, Any]:
         return explain(await self.store.explain_facts(self.caller.tenant, job, at_us))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
 from horae.core.errors import Conflict
-from horae.core.job import Definition
+from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
-from horae.ports import NewRun, Once
+from horae.ports import NewJob, NewRun, Once
 from horae.store.store import Store
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
@@ -340,3 +342,70 @@ async def test_the_sweep_drops_what_is_older_than_the_retention(world: World, st
     await store.sweep(86_400_000_000)
 
     assert await world.statuses(job) == []
+
+
+async def test_a_schedule_changed_during_a_timed_pause_goes_on_after_it(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *")
+    await store.pause_job(None, TENANT, job, "test", clock.now_us + 60_000_000, None)
+
+    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+        return msgspec.structs.replace(current, schedule=("*/20 * * * * *",))
+
+    await store.change_job(None, TENANT, job, "test", merge, None)
+    await clock.advance(50)
+    await world.plan()
+
+    assert [r["due_us"] for r in await world.runs(job)] == [START_US + 60_000_000]
+
+
+async def test_a_chain_that_does_not_follow_says_why(world: World, store: Store, clock: StoreClock) -> None:
+    up = await world.job(name="up")
+    on_success = await world.job(name="on-success", after="up")
+    paused = await world.job(name="paused", after={"job": "up", "on": "always"})
+    await store.pause_job(None, TENANT, paused, "test", clock.now_us + 60_000_000, None)
+    await world.run_now(up)
+    await world.settle(await world.claim(), "failed", "exception")
+
+    assert [(r["status"], r["reason"]) for r in await world.runs(on_success)] == [("skipped", "dependency_failed")]
+    assert [(r["status"], r["reason"]) for r in await world.runs(paused)] == [("skipped", "job_paused")]
+
+    await clock.advance(61)
+    await world.run_now(up, "2")
+    await world.settle(await world.claim())
+    assert (await world.statuses(paused))[-1] == "queued"
+
+
+async def test_always_also_follows_a_run_that_was_cancelled_while_it_waited(world: World, store: Store) -> None:
+    await world.job(name="up")
+    down = await world.job(name="down", after={"job": "up", "on": "always"})
+    run = await world.run_now("up")
+
+    await store.cancel_run(None, TENANT, run)
+
+    assert await world.statuses(down) == ["queued"]
+
+
+async def test_the_schema_can_be_checked_while_others_write(world: World, store: Store) -> None:
+    job = await world.job()
+
+    async def write(number: int) -> None:
+        await world.run_now(job, str(number))
+        await store.check_schema()
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(write(number) for number in range(100)))
+
+
+async def test_jobs_of_one_batch_may_follow_each_other(store: Store) -> None:
+    jobs = [
+        NewJob("a", Definition(name="a", type="noop")),
+        NewJob("b", Definition(name="b", type="noop", after=(After("a"),))),
+        NewJob("c", Definition(name="c", type="noop", after=(After("nobody"),))),
+    ]
+
+    answers = await store.create_jobs(None, TENANT, "test", jobs, atomic=False)
+
+    assert answers[:2] == [{"job_id": "a"}, {"job_id": "b"}]
+    assert answers[2]["faults"][0][0] == "/after"

@@ -411,3 +411,27 @@ async def test_a_retry_whose_answer_was_lost_is_made_once() -> None:
 
     assert (run["status"], run["attempt"]) == ("succeeded", 2)
     assert len(work.requests) == 2
+
+
+@virtual
+async def test_runs_with_a_rule_are_not_starved_by_those_without() -> None:
+    work = Scripted(sleeping(1))
+    async with Horae(executors={"noop": work}, worker_slots=5) as horae:
+        await horae.create({"name": "free", "type": "noop"})
+        await horae.create({"name": "ruled", "type": "noop", "overlap": "queue", "priority": "HIGH"})
+        await horae.commands.trigger(horae.caller, "free", [RunRequest()] * 100, None)
+        await horae.commands.trigger(horae.caller, "ruled", [RunRequest()] * 3, None)
+        await horae.advance(10)
+
+    assert [request.job_name for request in work.requests].count("ruled") == 3
+
+
+@virtual
+async def test_a_short_backoff_is_short() -> None:
+    work = Scripted(failing(2))
+    async with Horae(executors={"noop": work}) as horae:
+        retry = {"delay": "100ms", "backoff": "fixed"}
+        await horae.create({"name": "j", "type": "noop", "schedule": "@now", "retry": retry})
+        await horae.advance(5)
+
+    assert max(two - one for one, two in zip(work.starts, work.starts[1:], strict=False)) < 0.2

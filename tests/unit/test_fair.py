@@ -27,6 +27,14 @@ def test_high_comes_first_but_low_never_starves() -> None:
     assert made == {line(1, "a"): 90, line(3, "a"): 10}
 
 
+def test_low_gets_its_turn_even_when_slots_come_one_by_one() -> None:
+    lines = [line(1, "a"), line(2, "a"), line(3, "a")]
+
+    served = [next(iter(shared(lines, 1, turn))) for turn in range(100)]
+
+    assert (served.count(lines[0]), served.count(lines[1]), served.count(lines[2])) == (90, 5, 5)
+
+
 def test_tenants_of_one_priority_share_evenly() -> None:
     made = shared([line(2, "a"), line(2, "b"), line(2, "c")], 9)
 

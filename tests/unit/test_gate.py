@@ -19,7 +19,7 @@ def decide(*candidates: Candidate, busy: tuple[Running, ...] = (), room: int = 1
     oldest: dict[str, str] = {}
     for one in candidates:
         oldest[one.job_id] = min(one.run_id, oldest.get(one.job_id, one.run_id))
-    known = {"oldest": oldest, "caps": {}, "paused": frozenset()} | facts
+    known = {"oldest": oldest, "unstarted": oldest, "caps": {}, "paused": frozenset()} | facts
     return admit(Facts(list(candidates), list(busy), room=room, **known))  # type: ignore[arg-type]
 
 
@@ -80,3 +80,15 @@ def test_paused_queues_and_tenants_start_nothing() -> None:
 
 def test_no_more_than_the_room() -> None:
     assert len(decide(*(candidate(str(n), job=f"j{n}") for n in range(5)), room=2).start) == 2
+
+
+def test_with_one_at_a_time_the_order_of_due_times_is_kept() -> None:
+    made = decide(candidate("2", most=1), unstarted={"j": "1"})
+
+    assert made.wait == {"2": "job_concurrency"}
+
+
+def test_a_retry_does_not_hold_up_the_next_one() -> None:
+    made = decide(candidate("2", most=1), oldest={"j": "1"}, unstarted={"j": "2"})
+
+    assert made.start == ["2"]

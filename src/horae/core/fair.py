@@ -15,12 +15,13 @@ def share(lines: list[tuple[str, Bucket]], room: int, turn: int) -> list[tuple[s
     levels = [by_priority[priority] for priority in sorted(by_priority)]
     if not levels or room <= 0:
         return []
-    reserved = min(max(1, room // RESERVE), room - 1) if len(levels) > 1 else 0
+    lower = levels[1:]
+    # With less room than a tenth of it makes a slot, every tenth turn is theirs.
+    reserved = (room + turn % RESERVE) // RESERVE if lower else 0
     shares = _even(levels[0], room - reserved, turn)
-    for level in levels[1:]:
-        if reserved <= 0:
-            break
-        part = _even(level, max(1, reserved // (len(levels) - 1)), turn)
+    for number in range(len(lower)):
+        level = lower[(number + turn // RESERVE) % len(lower)]
+        part = _even(level, -(-reserved // (len(lower) - number)), turn)
         reserved -= sum(n for _, n in part)
         shares += part
     return shares

@@ -32,11 +32,14 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`oldest` is the first unfinished waiting run of each job; `caps` are by (tenant, queue), queue '' for all."""
+    """`oldest` is the first unfinished waiting run of each job, `unstarted` the first that had no attempt yet; `caps`
+    are by (tenant, queue), queue '' for all.
+    """
 
     candidates: list[Candidate]
     running: list[Running]
     oldest: dict[str, str]
+    unstarted: dict[str, str]
     caps: dict[tuple[str, str], int]
     paused: frozenset[tuple[str, str]]
     room: int
@@ -92,7 +95,7 @@ def _blocked(candidate: Candidate, facts: Facts, counts: _Counts, verdicts: Verd
     return (
         _paused(candidate, facts)
         or _overlaps(candidate, facts, counts, verdicts)
-        or _job_is_full(candidate, counts)
+        or _job_is_full(candidate, facts, counts, verdicts)
         or _caps_are_full(candidate, facts, counts)
     )
 
@@ -124,9 +127,13 @@ def _overlaps(candidate: Candidate, facts: Facts, counts: _Counts, verdicts: Ver
             return None
 
 
-def _job_is_full(candidate: Candidate, counts: _Counts) -> str | None:
+def _job_is_full(candidate: Candidate, facts: Facts, counts: _Counts, verdicts: Verdicts) -> str | None:
     most = candidate.max_concurrency
-    return "job_concurrency" if most is not None and counts.by_group[candidate.group] >= most else None
+    if most is None:
+        return None
+    first = facts.unstarted.get(candidate.job_id, candidate.run_id)
+    is_out_of_order = most == 1 and first < candidate.run_id and first not in verdicts.start
+    return "job_concurrency" if is_out_of_order or counts.by_group[candidate.group] >= most else None
 
 
 def _caps_are_full(candidate: Candidate, facts: Facts, counts: _Counts) -> str | None:

@@ -137,16 +137,21 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     version = held.row["version"] + 1
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
         yield from _give_up_missed(held, due_us, "schedule_changed")
-        due_us = None if held.is_paused else _first(resolved, held, fired)
+        due_us = _first(resolved, held, fired)
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=fired)
     yield from _write_version(tenant, actor, held, resolved, version)
     return held.id
 
 
 def _first(definition: Definition, held: Held, fired: int) -> int | None:
+    """The first due time from now on, or from the end of the pause; none while the pause has no end."""
+    until_us = held.row["pause_until_us"]
+    if held.is_paused and until_us is None:
+        return None
     if definition.max_runs is not None and fired >= definition.max_runs:
         return None
-    return next_after(schedule_of(definition, held.id, held.row["created_us"]), held.now_us)
+    after_us = until_us - 1 if held.is_paused else held.now_us
+    return next_after(schedule_of(definition, held.id, held.row["created_us"]), after_us)
 
 
 def _write_version(tenant: str, actor: str, held: Held, definition: Definition, version: int) -> Steps[None]:

@@ -103,7 +103,8 @@ SELECT bucket FROM line WHERE bucket IS NOT NULL
 
 OLDEST = Statement("""
 SELECT job.id AS job_id,
-       (SELECT min(r.id) FROM runs r WHERE r.job_id = job.id AND r.state = 'queued') AS run_id
+       (SELECT min(r.id) FROM runs r WHERE r.job_id = job.id AND r.state = 'queued') AS oldest,
+       (SELECT min(r.id) FROM runs r WHERE r.job_id = job.id AND r.state = 'queued' AND r.attempt = 0) AS unstarted
 FROM {rows:job(id text)}
 """)
 
@@ -238,7 +239,8 @@ def _facts(rows: Rows, room: int) -> Steps[Facts]:
     return Facts(
         candidates=candidates,
         running=[_running(row) for row in running],
-        oldest={row["job_id"]: row["run_id"] for row in oldest if row["run_id"]},
+        oldest={row["job_id"]: row["oldest"] for row in oldest if row["oldest"]},
+        unstarted={row["job_id"]: row["unstarted"] for row in oldest if row["unstarted"]},
         caps=caps,
         paused=frozenset((row["tenant"], row["queue"]) for row in limits if row["is_paused"]),
         room=room,

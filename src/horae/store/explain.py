@@ -5,20 +5,30 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from horae.core.document import schedule_of
 from horae.core.errors import NotFound
 from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
 from horae.core.job import Definition, bucket_of, need_of
 from horae.core.run import run_id, scheduled_key
+from horae.core.schedule import next_after
 from horae.store.database import Row, Rows, Statement, Steps, reading
 from horae.store.jobs import FIND, decode
 from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, WORKERS
 
 JOB = Statement("""
 SELECT j.id, j.tenant, j.name, j.created_us, j.state, t.due_us, t.fired, horae_now() AS now_us,
+       (SELECT min(r.due_us) FROM runs r
+        WHERE r.job_id = j.id AND r.state = 'queued' AND r.cause = 'schedule' AND r.due_us > horae_now()) AS staged_us,
        (SELECT count(*) FROM schedulers s WHERE s.expires_us > horae_now()) AS schedulers
 FROM jobs j
 JOIN timers t ON t.job_id = j.id
 WHERE j.id = :id
+""")
+
+RUNS_AT = Statement("""
+SELECT id FROM runs WHERE job_id = :id AND due_us = :at_us
+UNION ALL
+SELECT id FROM history WHERE job_id = :id AND due_us = :at_us AND status <> 'skipped'
 """)
 
 # Waiting runs that come first; counted up to a hundred, since nobody needs it more exactly.
@@ -40,11 +50,11 @@ def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
     if not found:
         raise NotFound(f'There is no job "{word}".')
     job = (yield JOB(id=found[0]["id"]))[0]
-    at_us = at_us if at_us is not None else job["due_us"] or job["now_us"]
     versions = [
         Version(v["version"], decode(v["spec"]), v["created_us"]) for v in reversed((yield VERSIONS(id=job["id"])))
     ]
     events = yield EVENTS_OF_JOB(id=job["id"])
+    at_us = at_us if at_us is not None else _next(job, versions[-1].definition)
     run = yield from _run(tenant, job, at_us)
     fleet = yield from _fleet(job, versions[-1].definition)
     deleted = [event["at_us"] for event in events if event["kind"] == "deleted"]
@@ -64,9 +74,21 @@ def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
     )
 
 
+def _next(job: Row, definition: Definition) -> int:
+    """What people mean without an instant: the next start, also of a paused job; else now."""
+    staged = [us for us in (job["staged_us"], job["due_us"]) if us is not None]
+    if staged:
+        return int(min(staged))
+    due_us = next_after(schedule_of(definition, job["id"], job["created_us"]), job["now_us"])
+    return int(job["now_us"]) if due_us is None else due_us
+
+
 def _run(tenant: str, job: Row, at_us: int) -> Steps[RunFact | None]:
+    """The run of this due time; else one on request that was to start then; else the skip that covers it."""
     wanted = run_id(job["id"], scheduled_key(at_us), at_us)
-    rows = yield RUNS_BY_ID(wanted=[(wanted,)], tenant=tenant)
+    asked = [row["id"] for row in (yield RUNS_AT(id=job["id"], at_us=at_us))]
+    rows = yield RUNS_BY_ID(wanted=[(wanted,), *((id_,) for id_ in asked)], tenant=tenant)
+    rows = sorted(rows, key=lambda row: row["id"] != wanted)
     if not rows:
         skips = yield SKIP_AT(id=job["id"], at_us=at_us)
         if not skips:

@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 from horae.core.errors import Unavailable
+from horae.store.database import Database, Statement, Steps, reading
 from horae.store.postgres import PostgresDatabase
 from horae.store.sqlite import MemoryDatabase, SqliteDatabase
 
@@ -56,30 +57,27 @@ async def migrate(database: SchemaOwner) -> list[str]:
     return await _migrate_sqlite(database)
 
 
-async def check_schema(database: SchemaOwner) -> None:
+async def check_schema(database: Database) -> None:
     """Raises Unavailable when the schema is behind this release."""
-    missing = [m.name for m in migrations(database.dialect) if m.number not in await _applied(database)]
+    applied = await database.run(_applied())
+    missing = [migration.name for migration in migrations(database.dialect) if migration.number not in applied]
     if missing:
         raise Unavailable(f"The schema lacks {', '.join(missing)}: run `horae migrate`.")
 
 
-async def _applied(database: SchemaOwner) -> set[int]:
-    numbers: set[int] = set()
-    if isinstance(database, PostgresDatabase):
+HAS_TABLE = Statement(
+    "SELECT to_regclass('schema_migrations') IS NOT NULL AS found",
+    sqlite="SELECT count(*) > 0 AS found FROM sqlite_master WHERE name = 'schema_migrations'",
+)
 
-        async def read(connection: Any) -> None:
-            if await connection.fetchval("SELECT to_regclass('schema_migrations')"):
-                numbers.update(r["number"] for r in await connection.fetch("SELECT number FROM schema_migrations"))
+NUMBERS = Statement("SELECT number FROM schema_migrations")
 
-        await database.script(read)
-    else:
 
-        def read_sqlite(raw: Any) -> None:
-            if raw.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_migrations'").fetchone():
-                numbers.update(r["number"] for r in raw.execute("SELECT number FROM schema_migrations"))
-
-        await database.script(read_sqlite)
-    return numbers
+@reading
+def _applied() -> Steps[set[int]]:
+    if not (yield HAS_TABLE())[0]["found"]:
+        return set()
+    return {row["number"] for row in (yield NUMBERS())}
 
 
 CREATE = "CREATE TABLE IF NOT EXISTS schema_migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"

@@ -77,28 +77,43 @@ WHERE h.id IN (SELECT id FROM {rows:dead(id text)}) AND h.status = 'failed'
 ON CONFLICT (run_id) DO UPDATE SET at_us = excluded.at_us, replayed_as = NULL, discarded_us = NULL
 """)
 
+_IS_PAUSED = """(j.state = 'paused' AND (j.pause_until_us IS NULL OR j.pause_until_us > h.ended_us))"""
+_FOLLOWS = """(c.ending = 'always' OR c.ending = 'success' AND h.status = 'succeeded'
+       OR c.ending = 'failure' AND h.status IN ('failed', 'unknown'))"""
+_CHAINED_JOBS = """
+FROM history h
+JOIN chains c ON c.upstream_id = h.job_id
+JOIN jobs j ON j.id = c.job_id AND j.state <> 'deleted'
+WHERE h.id IN (SELECT id FROM {rows:ended(id text)})
+  AND h.status IN ('succeeded', 'failed', 'cancelled', 'unknown')
+"""
+
 # The runs that these endings start, in the same transaction. Their id comes from the upstream run: made once.
-FOLLOW = Statement("""
+FOLLOW = Statement(f"""
 INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                   queued_us, available_us, attempt, max_attempts, is_once, token, parent_id)
 SELECT horae_run_id(j.id, 'after:' || h.id, h.ended_us), j.id, j.tenant, j.version, 'after', j.queue, j.priority,
        j.bucket, j.group_key, 'queued', h.ended_us, h.ended_us, h.ended_us, h.ended_us, 0, j.max_attempts, j.is_once, 0,
        h.id
-FROM history h
-JOIN chains c ON c.upstream_id = h.job_id
-JOIN jobs j ON j.id = c.job_id AND j.state = 'active'
-WHERE h.id IN (SELECT id FROM {rows:ended(id text)})
-  AND (c.ending = 'always' AND h.status IN ('succeeded', 'failed', 'cancelled', 'unknown')
-       OR c.ending = 'success' AND h.status = 'succeeded'
-       OR c.ending = 'failure' AND h.status IN ('failed', 'unknown'))
+{_CHAINED_JOBS} AND {_FOLLOWS} AND NOT {_IS_PAUSED}
 ON CONFLICT (id) DO NOTHING
-RETURNING 1
+""")
+
+# And those that they do not start, with the reason.
+DO_NOT_FOLLOW = Statement(f"""
+INSERT INTO history (id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us,
+                     ended_us, attempt, max_attempts, token, reason, parent_id)
+SELECT horae_run_id(j.id, 'after:' || h.id, h.ended_us), j.id, j.tenant, j.version, 'after', j.queue, j.priority,
+       'skipped', h.ended_us, h.ended_us, h.ended_us, h.ended_us, 0, j.max_attempts, 0,
+       CASE WHEN {_FOLLOWS} THEN 'job_paused' ELSE 'dependency_failed' END, h.id
+{_CHAINED_JOBS} AND NOT ({_FOLLOWS} AND NOT {_IS_PAUSED})
+  AND NOT EXISTS (SELECT 1 FROM history old WHERE old.id = horae_run_id(j.id, 'after:' || h.id, h.ended_us))
 """)
 
 # The end of a gated run lets its oldest waiting siblings try again.
 NUDGE = Statement("""
 UPDATE runs
-SET available_us = horae_now()
+SET available_us = run_at_us
 WHERE id IN (
     SELECT id FROM runs
     WHERE group_key = :group_key AND state = 'queued' AND reason = 'job_concurrency'
@@ -179,11 +194,16 @@ def _after(worker: str, endings: list[Ending], rows: Rows) -> Steps[int]:
     dead = [(e.run_id,) for e in endings if e.status == "failed" and e.run_id in ended]
     if dead:
         yield BURY(dead=dead)
-    chained = [(row["id"],) for row in rows if row["has_chain"]]
-    if chained:
-        yield FOLLOW(ended=chained)
+    yield from follow([row["id"] for row in rows if row["has_chain"]])
     yield from nudge([row["group_key"] for row in rows])
     return len(ended)
+
+
+def follow(ended: list[str]) -> Steps[None]:
+    if ended:
+        batch = [(id_,) for id_ in ended]
+        yield FOLLOW(ended=batch)
+        yield DO_NOT_FOLLOW(ended=batch)
 
 
 def nudge(groups: list[str | None]) -> Steps[None]:
@@ -213,6 +233,8 @@ def end_waiting(ids: list[str], status: str, reason: str) -> Steps[None]:
     chosen = [(id_,) for id_ in ids]
     yield KEEP_WAITING(chosen=chosen, status=status, reason=reason)
     rows = yield DROP(chosen=chosen)
+    if status == "cancelled":
+        yield from follow(ids)
     yield from nudge([row["group_key"] for row in rows])
 
 

@@ -43,6 +43,11 @@ FORGET_END = Statement("DELETE FROM history WHERE id = :run_id")
 
 UNBURY = Statement("DELETE FROM dead_letters WHERE run_id = :run_id")
 
+RETRIED = Statement("""
+INSERT INTO events (at_us, tenant, kind, job_id, run_id)
+VALUES (horae_now(), :tenant, 'retried', :job_id, :run_id)
+""")
+
 LOCK_LETTER = Statement("""
 SELECT run_id, job_id, replayed_as, discarded_us
 FROM dead_letters
@@ -91,6 +96,7 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
         yield KEEP_LAST_ATTEMPT(run_id=run_id)
         yield FORGET_END(run_id=run_id)
         yield UNBURY(run_id=run_id)
+        yield RETRIED(tenant=tenant, job_id=row["job_id"], run_id=run_id)
 
 
 @transaction

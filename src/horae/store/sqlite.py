@@ -78,6 +78,7 @@ class MemoryDatabase:
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._connection = Connection(":memory:", now_us)
+        self.raw = self._connection.raw
 
     async def run(self, transaction: Transaction[T]) -> T:
         return self.run_now(transaction)

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from horae.ports import Beat, Leases, Once, WorkerState
-from horae.store import changes, claims, explain, fleet, jobs, leases, meta, once, plans, results, runs, upkeep, views
+from horae.store import (
+    changes,
+    claims,
+    explain,
+    export,
+    fleet,
+    jobs,
+    leases,
+    meta,
+    once,
+    plans,
+    results,
+    runs,
+    upkeep,
+    views,
+)
 from horae.store.database import Database, Transaction
 from horae.store.migrate import SchemaOwner, check_schema, migrate
 from horae.store.postgres import PostgresDatabase
@@ -115,12 +130,21 @@ class Store:
     def leave(self, worker: str) -> Awaitable[None]:
         return self.control.run(fleet.leave(worker))
 
+    async def export(self, retention_us: int, tenant: str | None = None) -> AsyncIterator[str]:
+        """The whole history as lines of JSON, page by page."""
+        yield await self.database.run(export.head(retention_us))
+        for kind in export.KINDS:
+            key: export.Key | None = export.START
+            while key is not None:
+                lines, key = await self.database.run(export.page(kind, tenant, key))
+                for line in lines:
+                    yield line
+
     async def migrate(self) -> list[str]:
         assert isinstance(self.database, SchemaOwner)  # noqa: S101 a wrapped one in a test has its schema already
         return await migrate(self.database)
 
     async def check_schema(self) -> None:
-        assert isinstance(self.database, SchemaOwner)  # noqa: S101
         await check_schema(self.database)
 
     async def close(self) -> None:

@@ -17,6 +17,8 @@ LOG_CAP = 1024 * 1024
 
 def request_of(claimed: Claimed, definition: Definition, upstream: dict[str, Any] | None) -> Request:
     payload = definition.payload if claimed.payload is None else json.loads(claimed.payload)
+    if payload is None and upstream is not None:
+        payload = {}
     target = definition.target
     if definition.type == "custom" and "handler" not in target:
         target = {**target, "handler": definition.name}

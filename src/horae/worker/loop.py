@@ -125,14 +125,14 @@ class Worker:
 
     async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
         worker = self.id
-        free = [(text, bucket) for text, bucket in due if not self._is_checked(bucket)]
-        checked = [text for text, bucket in due if self._is_checked(bucket)]
-        claimed: list[Claimed] = []
-        shares = share(free, room, self._turn)
-        if shares:
-            claimed = await self._store.claim(worker, shares)
-        if checked and len(claimed) < room:
-            claimed += await self._store.claim_gated(worker, checked, room - len(claimed))
+        checked = {text for text, bucket in due if self._is_checked(bucket)}
+        shares = share(due, room, self._turn)
+        free = [(text, n) for text, n in shares if text not in checked]
+        claimed = await self._store.claim(worker, free) if free else []
+        gated = [text for text, _ in shares if text in checked]
+        if gated:
+            allowed = sum(n for text, n in shares if text in checked)
+            claimed += await self._store.claim_gated(worker, gated, allowed)
         # Given up while the claim was under way: these runs belong to a worker that no longer exists.
         return claimed if worker == self.id else []
 

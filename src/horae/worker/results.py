@@ -6,7 +6,7 @@ A batch that may or may not have arrived is sent again; the token makes that saf
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ class Results:
         self._logs: list[LogChunk] = []
         self._on_the_way: Sequence[Ending | Again] = ()
         self._generation = 0
+        self.on_again: Callable[[], None] = lambda: None
         self._arrived = asyncio.Event()
 
     @property
@@ -81,6 +82,7 @@ class Results:
                 again, self._again = self._again[:BATCH], self._again[BATCH:]
                 with self._kept(again, self._again):
                     await self._store.requeue(self.worker, again)
+                self.on_again()
         except Unavailable:
             self._arrived.set()
             raise
