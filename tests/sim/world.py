@@ -29,7 +29,7 @@ from horae.verify.records import read_history
 from horae.verify.report import Report, check
 
 TROUBLE_SECONDS = 90.0
-QUIET_SECONDS = 130.0
+QUIET_SECONDS = 80.0
 CALLER = Caller("default", "sim")
 
 
@@ -220,7 +220,7 @@ class World:
         raw = self.memory.raw
         rows = raw.execute(
             "SELECT id, job_id, state, attempt, reason FROM runs WHERE available_us < ? AND due_us < ?",
-            (self.now_us() - 60_000_000, self.now_us() - 60_000_000),
+            (self.now_us() - 45_000_000, self.now_us() - 45_000_000),
         ).fetchall()
         return [
             Violation("I23", row["job_id"], f"run {row['id']} is still {row['state']} ({row['reason']})")
@@ -255,6 +255,7 @@ class Machine:
         self._start()
 
     def _start(self) -> None:
+        self._is_down = False
         world = self.world
         self.name = f"{self.roles}#{next(world._numbers)}"
         store = Store(Wire(world, self))
@@ -270,6 +271,9 @@ class Machine:
         self.node.start(world.group)
 
     def crash(self, seconds: float) -> None:
+        if self._is_down:
+            return
+        self._is_down = True
         self.node.kill()
         self.frozen_until = 0.0
         asyncio.get_running_loop().call_later(seconds, self._start)

@@ -91,6 +91,7 @@ class Worker:
         self._limits: dict[tuple[str, str], Limit] = {}
         self._limits_at = float("-inf")
         self._turn = 0
+        self._is_claiming = False
         self._is_draining = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
@@ -114,14 +115,22 @@ class Worker:
         await self._refresh_limits()
         served = [(waiting, bucket) for waiting in lines.waiting if self._serves(bucket := read_bucket(waiting.bucket))]
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
-        claimed = await self._take(due, room) if due else []
-        if claimed:
-            self._turn += 1
-            await self._start(claimed)
+        if due and await self._claim_and_start(due, room):
             return 0.0
         if due:
             return BUSY_SECONDS
         return _until_next([waiting for waiting, _ in served], lines.now_us)
+
+    async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> bool:
+        self._is_claiming = True
+        try:
+            claimed = await self._take(due, room)
+            if claimed:
+                self._turn += 1
+                await self._start(claimed)
+            return bool(claimed)
+        finally:
+            self._is_claiming = False
 
     async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
         worker = self.id
@@ -267,8 +276,13 @@ class Worker:
         return self._settings.heartbeat_seconds
 
     async def find_strays(self) -> float:
-        """Runs that the store says are ours but that we never heard of: the answer to their claim was lost."""
+        """Runs that the store says are ours but that we never heard of: the answer to their claim was lost.
+
+        Not while an answer is still awaited: a slow one would start what another worker was given meanwhile.
+        """
         worker = self.id
+        if self._is_claiming:
+            return BUSY_SECONDS
         for run_id, token in (await self._store.running_of(worker, STRAY_US)).items():
             known = self._claims.get(run_id)
             if worker == self.id and (known is None or known.token != token) and not self.results.holds(run_id):
