@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check lint format lock
+.PHONY: help setup run test sim check lint format lock
 
 UV_VERSION := 0.13.7
 BIN := .venv/bin
@@ -26,6 +26,9 @@ run: setup ## horae on this machine, in the foreground; more words through ARGS=
 
 test: setup ## The whole suite, with the servers it needs; more words through ARGS="-k name"
 	$(BIN)/python -m tests.services $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup $(ARGS)
+
+sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
+	HORAE_TEST_SIM_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest -n auto tests/sim $(ARGS)
 
 check: lint ## Format, lint, import rules, types, unit tests; under a minute
 	$(BIN)/pytest tests/unit

@@ -409,3 +409,17 @@ async def test_jobs_of_one_batch_may_follow_each_other(store: Store) -> None:
 
     assert answers[:2] == [{"job_id": "a"}, {"job_id": "b"}]
     assert answers[2]["faults"][0][0] == "/after"
+
+
+async def test_a_due_time_staged_beyond_a_pause_is_not_counted_twice_by_resume(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *", max_runs=2)
+    await store.pause_job(None, TENANT, job, "test", clock.now_us + 5_000_000, None)
+    await world.plan()
+    await store.resume_job(None, TENANT, job, "test")
+    await world.plan()
+    await clock.advance(30)
+    await world.plan()
+
+    assert [r["due_us"] - START_US for r in reversed(await world.runs(job))] == [10_000_000, 20_000_000]

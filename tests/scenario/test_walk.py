@@ -435,3 +435,48 @@ async def test_a_short_backoff_is_short() -> None:
         await horae.advance(5)
 
     assert max(two - one for one, two in zip(work.starts, work.starts[1:], strict=False)) < 0.2
+
+
+def delay(horae: Horae, verb: str, seconds: float) -> None:
+    """The next answer of a verb takes its time; the store did as told at once."""
+    real = getattr(horae.store, verb)
+
+    async def slow(*args: Any) -> Any:
+        setattr(horae.store, verb, real)
+        answer = await real(*args)
+        await asyncio.sleep(seconds)
+        return answer
+
+    setattr(horae.store, verb, slow)
+
+
+@virtual
+async def test_a_slow_answer_to_a_claim_starts_the_run_once() -> None:
+    work = Scripted()
+    async with Horae(nodes=2, executors={"noop": work}) as horae:
+        await horae.advance(1)
+        delay(horae, "claim", 8)
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(30)
+        (run,) = await horae.runs(job)
+
+    assert len(work.requests) == 1
+    assert run["status"] == "succeeded"
+
+
+@virtual
+async def test_a_heartbeat_answered_after_the_worker_gave_up_does_not_count_for_its_successor() -> None:
+    work = Scripted(sleeping(3))
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.advance(6)
+        first = horae.nodes[0].worker
+        assert first is not None
+        old = first.id
+        delay(horae, "beat", 7.3)  # the beat itself would be given up after 7.5 s
+        while first.id == old:
+            await horae.advance(0.1)
+        await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(10)
+        (run,) = await horae.runs("j")
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)

@@ -137,20 +137,23 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     version = held.row["version"] + 1
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
         yield from _give_up_missed(held, due_us, "schedule_changed")
-        due_us = _first(resolved, held, fired)
+        due_us = _first_in_force(resolved, held, fired)
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=fired)
     yield from _write_version(tenant, actor, held, resolved, version)
     return held.id
 
 
-def _first(definition: Definition, held: Held, fired: int) -> int | None:
+def _first_in_force(definition: Definition, held: Held, fired: int) -> int | None:
     """The first due time from now on, or from the end of the pause; none while the pause has no end."""
+    if not held.is_paused:
+        return _first(definition, held, fired, after_us=held.now_us)
     until_us = held.row["pause_until_us"]
-    if held.is_paused and until_us is None:
-        return None
+    return None if until_us is None else _first(definition, held, fired, after_us=until_us - 1)
+
+
+def _first(definition: Definition, held: Held, fired: int, *, after_us: int) -> int | None:
     if definition.max_runs is not None and fired >= definition.max_runs:
         return None
-    after_us = until_us - 1 if held.is_paused else held.now_us
     return next_after(schedule_of(definition, held.id, held.row["created_us"]), after_us)
 
 
@@ -188,9 +191,7 @@ def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str 
     due_us, fired = yield from _withdraw(held)
     if not held.is_paused:
         yield from _give_up_missed(held, due_us, "job_paused")
-    resume_us = None
-    if until_us is not None:
-        resume_us = Held(held.row, held.definition, due_us, fired, held.now_us).next_after(until_us - 1)
+    resume_us = None if until_us is None else _first(held.definition, held, fired, after_us=until_us - 1)
     yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=fired)
     paused_us = held.row["paused_us"] if held.is_paused else held.now_us
     yield SET_STATE(
@@ -205,8 +206,10 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
     """Due times from now on run again; those of the pause do not. Resuming a job that is not paused changes nothing."""
     held = yield from hold_alive(tenant, word)
     if held.is_paused:
-        due_us = held.next_after(held.now_us)
-        yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=held.fired)
+        # A due time after the announced end of the pause may be staged already; it is planned anew with the others.
+        _, fired = yield from _withdraw(held)
+        due_us = _first(held.definition, held, fired, after_us=held.now_us)
+        yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
     return held.id

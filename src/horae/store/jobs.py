@@ -243,12 +243,6 @@ class Held:
         until_us = self.row["pause_until_us"]
         return self.row["state"] == "paused" and (until_us is None or until_us > self.now_us)
 
-    def next_after(self, after_us: int) -> int | None:
-        most = self.definition.max_runs
-        if most is not None and self.fired >= most:
-            return None
-        return next_after(schedule_of(self.definition, self.id, self.row["created_us"]), after_us)
-
 
 def hold(tenant: str, word: str) -> Steps[Held]:
     """Finds a job by id or name, locks it, and withdraws nothing yet."""

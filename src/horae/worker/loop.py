@@ -266,6 +266,8 @@ class Worker:
         )
         async with asyncio.timeout(self._settings.visibility_seconds / 2):
             beat = await self._store.beat(state, round(self._settings.visibility_seconds * 1e6))
+        if state.id != self.id:
+            return 0.0  # given up while the answer was on its way: it speaks of somebody who is gone
         if not beat.is_known:
             self._give_up("the fleet has given this worker up")
             return 0.0
