@@ -468,14 +468,15 @@ async def test_a_slow_answer_to_a_claim_starts_the_run_once() -> None:
 async def test_a_heartbeat_answered_after_the_worker_gave_up_does_not_count_for_its_successor() -> None:
     work = Scripted(sleeping(3))
     async with Horae(executors={"noop": work}) as horae:
+        # Due right after the late answer, before the successor says by itself that it is there.
+        await horae.create({"name": "j", "type": "noop", "schedule": "2027-01-15T08:00:17.4Z"})
         await horae.advance(6)
-        first = horae.nodes[0].worker
-        assert first is not None
-        old = first.id
-        delay(horae, "beat", 7.3)  # the beat itself would be given up after 7.5 s
-        while first.id == old:
-            await horae.advance(0.1)
-        await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        old = worker.id
+        delay(horae, "beat", 7.3)  # sent at 10 s; the last good one was sent at 5 s and is good for 12 s
+        await horae.advance(11.2)
+        assert worker.id != old
         await horae.advance(10)
         (run,) = await horae.runs("j")
 
