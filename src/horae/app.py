@@ -185,3 +185,12 @@ async def migrate_store(settings: Settings) -> list[str]:
     finally:
         await store.close()
     return done
+
+
+async def export_history(settings: Settings) -> list[str]:
+    """Every line of the record of a store that may be in use."""
+    store = open_store(settings.database_url, is_shared=True)
+    try:
+        return [line async for line in store.export(round(settings.retention_days * 86_400e6))]
+    finally:
+        await store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-USAGE, UNAVAILABLE = 2, 4
+USAGE, VIOLATED, UNAVAILABLE = 2, 3, 4
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -85,6 +86,39 @@ def migrate(**flags: Any) -> None:
 
     done = _guarded(lambda: asyncio.run(migrate_store(settings)))
     click.echo("\n".join(f"applied {name}" for name in done) or "The schema is up to date.")
+
+
+@main.command()
+@click.argument("file", type=click.File("r"), required=False)
+@click.option("--database-url", help="Check a live store instead of a file (HORAE_DATABASE_URL).")
+@click.option("--json", "is_json", is_flag=True, help="The report as JSON.")
+def verify(file: Any, database_url: str | None, *, is_json: bool) -> None:
+    """Check a history against the promise: every due time decided once, none early, none lost.
+
+    FILE is an export (`horae export`), - is standard input; without it the store of the settings is read.
+    Exit code 0: clean. 3: violations, each with its witness.
+    """
+    from horae.verify.records import read_history
+    from horae.verify.report import as_json, as_text, check
+
+    lines = file if file is not None else _guarded(lambda: _export(database_url))
+    report = check(read_history(lines))
+    click.echo(json.dumps(as_json(report), indent=2) if is_json else as_text(report))
+    sys.exit(0 if report.is_clean else VIOLATED)
+
+
+@main.command()
+@click.option("--database-url", help="The store to read (HORAE_DATABASE_URL).")
+def export(database_url: str | None) -> None:
+    """Write the whole history as lines of JSON, for `horae verify` or for keeping."""
+    for line in _guarded(lambda: _export(database_url)):
+        click.echo(line)
+
+
+def _export(database_url: str | None) -> list[str]:
+    from horae.app import export_history
+
+    return asyncio.run(export_history(_settings({"database_url": database_url}, is_server=False)))
 
 
 def _settings(flags: dict[str, Any], *, is_dev: bool = False, is_server: bool = True) -> Settings:

@@ -62,6 +62,7 @@ class World:
         self.dice = random.Random(seed)
         self.faults: Counter[str] = Counter()
         self.effects: list[tuple[str, int, str]] = []
+        self.successes: dict[tuple[str, int], int] = {}
         self.trace: list[str] = []
         self.down_until = 0.0
         self.skew_us = 0
@@ -117,7 +118,7 @@ class World:
             "schedule": dice.choice(
                 ["*/5 * * * * *", "*/7 * * * * *", "@every 11s", "*/20 * * * * *", ["@now", "@every 9s"]]
             ),
-            "misfire": dice.choice(["skip", "run_once", {"policy": "catch_up", "window": "30s", "max": 3}]),
+            "misfire": dice.choice(["skip", "run_once", {"policy": "catch_up", "window": "40s", "max": 1}]),
             "overlap": dice.choice(["allow", "allow", "skip", "queue", "replace"]),
             "delivery": dice.choice(["at_least_once", "at_least_once", "at_most_once"]),
             "retry": {"max_retries": dice.choice([0, 2, 5]), "delay": "1s"},
@@ -194,9 +195,11 @@ class World:
             case "crash":
                 machine.crash(self.dice.uniform(0.1, 12))
             case "freeze":
-                machine.frozen_until = now + self.dice.uniform(1, 20)
+                machine.freeze(self.dice.uniform(1, 20))
             case "outage":
-                self.down_until = now + self.dice.uniform(0.5, 12)
+                # Now and then so long that the misfire policies have to choose.
+                longest = 50 if self.dice.random() < 0.3 else 12
+                self.down_until = max(self.down_until, now + self.dice.uniform(0.5, longest))
             case "clock":
                 self.skew_us += round(self.dice.uniform(0, 2) * 1e6)
 
@@ -230,7 +233,7 @@ class World:
     def _effects_against_promise(self) -> list[Violation]:
         raw = self.memory.raw
         once = {row["id"] for row in raw.execute("SELECT id FROM jobs WHERE is_once").fetchall()}
-        ended = raw.execute("SELECT id, job_id, status FROM history").fetchall()
+        ended = raw.execute("SELECT id, job_id, status, token, ended_us FROM history").fetchall()
         count = Counter(run for run, _, _ in self.effects)
         found = [
             Violation("I11", row["job_id"], f"run {row['id']} had {count[row['id']]} effects")
@@ -241,6 +244,12 @@ class World:
             Violation("I10", row["job_id"], f"run {row['id']} succeeded without an effect")
             for row in ended
             if row["status"] == "succeeded" and not count[row["id"]]
+        ]
+        found += [
+            Violation("I8", row["job_id"], f"run {row['id']} was ended by a result that was not of its current attempt")
+            for row in ended
+            if row["status"] == "succeeded"
+            and self.successes.get((row["id"], row["token"]), row["ended_us"] + 1) > row["ended_us"]
         ]
         return found
 
@@ -277,6 +286,13 @@ class Machine:
         self.node.kill()
         self.frozen_until = 0.0
         asyncio.get_running_loop().call_later(seconds, self._start)
+
+    def freeze(self, seconds: float) -> None:
+        """Nothing moves, alarms neither: those that came due meanwhile go off shortly after the thaw."""
+        self.frozen_until = asyncio.get_running_loop().time() + seconds
+        worker = self.node.worker
+        if worker is not None and worker._self_stop is not None:
+            worker._arm(self.frozen_until + self.world.dice.uniform(0, 0.1))
 
     async def gate(self) -> None:
         loop = asyncio.get_running_loop()
@@ -337,6 +353,7 @@ class Work:
         await self._machine.gate()
         if world.dice.random() < 0.15:
             return Outcome(succeeded=False, reason="exception", error="told by the dice")
+        world.successes[request.run_id, request.fence] = world.now_us()
         return Outcome(succeeded=True)
 
     async def close(self) -> None:

@@ -13,9 +13,8 @@ from horae.store.results import WORKER_LOST
 
 HEAD = Statement("SELECT horae_now() AS now_us")
 
-_RUN = (
-    """tenant, queue, version, cause, due_us, run_at_us, started_us, attempt, max_attempts, token, reason, parent_id"""
-)
+_RUN = """tenant, queue, version, cause, due_us, run_at_us, started_us, attempt, max_attempts, token, epoch, reason,
+       parent_id, queued_us"""
 
 PAGES = {
     "job": Statement("""
@@ -37,7 +36,7 @@ LIMIT :most
     "event": Statement("""
 SELECT seq, at_us, kind, job_id, run_id, detail
 FROM events
-WHERE seq > :number AND job_id IS NOT NULL AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND :after = :after
+WHERE seq > :number AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND :after = :after
 ORDER BY seq
 LIMIT :most
 """),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from horae.core.job import SHARDS
 from horae.ports import Leases
 from horae.store.database import Statement, Steps, transaction
@@ -38,6 +40,12 @@ WHERE shard IN (SELECT shard FROM free)
 RETURNING shard, epoch
 """)
 
+# On record, so that anybody can check who might plan which shard when.
+TOOK = Statement("""
+INSERT INTO events (at_us, tenant, kind, actor, detail)
+VALUES (horae_now(), '', 'lease', :owner, :detail)
+""")
+
 GIVE_BACK = Statement("""
 UPDATE leases
 SET expires_us = 0
@@ -71,7 +79,10 @@ def keep(owner: str, ttl_us: int) -> Steps[Leases]:
     share = -(-SHARDS // max(live, 1))
     if len(held) < share:
         taken = yield TAKE(owner=owner, ttl_us=ttl_us, room=share - len(held))
-        held |= {row["shard"]: row["epoch"] for row in taken}
+        new = {row["shard"]: row["epoch"] for row in taken}
+        if new:
+            yield TOOK(owner=owner, detail=json.dumps(new))
+        held |= new
     elif len(held) > share:
         extra = sorted(held)[share:]
         yield GIVE_BACK(owner=owner, extra=[(shard,) for shard in extra])

@@ -30,14 +30,15 @@ SELECT horae_now() AS now_us,
 """)
 
 _RUN_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
-                   queued_us, available_us, attempt, max_attempts, is_once, token)"""
+                   queued_us, available_us, attempt, max_attempts, is_once, token, epoch)"""
 _RUN_VALUES = """slots.id, j.id, j.tenant, slots.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key,
-       'queued', slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0"""
+       'queued', slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0,
+       slots.epoch"""
 _SKIP_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, ended_us,
                     attempt, max_attempts, token, reason, skip_until_us, skip_count)"""
 _SKIP_VALUES = """skips.id, j.id, j.tenant, skips.version, 'schedule', j.queue, j.priority, 'skipped', skips.due_us,
        skips.due_us, horae_now(), horae_now(), 0, j.max_attempts, 0, skips.reason, skips.until_us, skips.count"""
-_SLOTS = "{rows:slots(id text, job_id text, version integer, due_us bigint, run_at_us bigint)}"
+_SLOTS = "{rows:slots(id text, job_id text, version integer, epoch bigint, due_us bigint, run_at_us bigint)}"
 _SKIPS = """{rows:skips(id text, job_id text, version integer, due_us bigint, until_us bigint, count integer,
                     reason text)}"""
 _CURSORS = """{rows:due(job_id text, shard integer, epoch bigint, due_us bigint, next_us bigint, version integer,
@@ -143,7 +144,7 @@ def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
         cursors.append((job, timer.shard, decision.epoch, timer.due_us, plan_.next_us, timer.version, len(plan_.slots)))
         for slot in plan_.slots:
             id_ = run_id(job, scheduled_key(slot.due_us), slot.due_us)
-            slots.append((id_, job, timer.version, slot.due_us, slot.run_at_us))
+            slots.append((id_, job, timer.version, decision.epoch, slot.due_us, slot.run_at_us))
         for skip in plan_.skips:
             id_ = run_id(job, scheduled_key(skip.from_us), skip.from_us)
             skips.append((id_, job, timer.version, skip.from_us, skip.until_us, skip.count, skip.reason))

@@ -8,9 +8,9 @@ from horae.ports import Again, Ending, LogChunk
 from horae.store.database import Row, Rows, Statement, Steps, transaction
 
 _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
-               ended_us, attempt, max_attempts, token, worker, reason, error, result, payload, parent_id)"""
+               ended_us, attempt, max_attempts, token, epoch, worker, reason, error, result, payload, parent_id)"""
 _ENDED = """r.id, r.job_id, r.tenant, r.version, r.cause, r.queue, r.priority, e.status, r.due_us, r.run_at_us,
-       r.queued_us, r.started_us, horae_now(), r.attempt, r.max_attempts, r.token, r.worker, e.reason, e.error,
+       r.queued_us, r.started_us, horae_now(), r.attempt, r.max_attempts, r.token, r.epoch, r.worker, e.reason, e.error,
        e.result, r.payload, r.parent_id"""
 _ENDINGS = "{rows:e(id text, token bigint, status text, reason text, error text, result text)}"
 _CHAINED = "EXISTS (SELECT 1 FROM chains c WHERE c.upstream_id = r.job_id) AS has_chain"
@@ -52,8 +52,8 @@ DROP = Statement("DELETE FROM runs WHERE id IN (SELECT id FROM {rows:chosen(id t
 KEEP_WAITING = Statement(f"""
 INSERT INTO history {_HISTORY}
 SELECT r.id, r.job_id, r.tenant, r.version, r.cause, r.queue, r.priority, :status, r.due_us, r.run_at_us, r.queued_us,
-       r.started_us, horae_now(), r.attempt, r.max_attempts, r.token, r.worker, :reason, r.error, NULL, r.payload,
-       r.parent_id
+       r.started_us, horae_now(), r.attempt, r.max_attempts, r.token, r.epoch, r.worker, :reason, r.error, NULL,
+       r.payload, r.parent_id
 FROM runs r
 WHERE r.id IN (SELECT id FROM {{rows:chosen(id text)}})
 """)

@@ -22,9 +22,9 @@ ASK_TO_STOP = Statement("UPDATE runs SET cancel = :reason WHERE id = :run_id AND
 # Back from the history into the queue, with room for one more attempt. The attempts made so far stay on record.
 REVIVE = Statement("""
 INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
-                  queued_us, available_us, attempt, max_attempts, is_once, token, payload, parent_id)
+                  queued_us, available_us, attempt, max_attempts, is_once, token, epoch, payload, parent_id)
 SELECT h.id, h.job_id, h.tenant, h.version, h.cause, h.queue, h.priority, j.bucket, j.group_key, 'queued', h.due_us,
-       h.run_at_us, h.queued_us, horae_now(), h.attempt, h.attempt + 1, j.is_once, 0, h.payload, h.parent_id
+       h.run_at_us, h.queued_us, horae_now(), h.attempt, h.attempt + 1, j.is_once, 0, h.epoch, h.payload, h.parent_id
 FROM history h
 JOIN jobs j ON j.id = h.job_id
 WHERE h.id = :run_id

@@ -37,10 +37,11 @@ class SqliteDatabase:
 
     dialect = "sqlite"
 
-    def __init__(self, path: str, now_us: Callable[[], int] = system_now_us) -> None:
+    def __init__(self, path: str, now_us: Callable[[], int] = system_now_us, *, is_read_only: bool = False) -> None:
         _check_version()
-        self._path = path
-        self._lock = _lock_file(path) if path != ":memory:" else None
+        if is_read_only and not Path(path).exists():
+            raise Unavailable(f"There is no database at {path}.")
+        self._lock = _lock_file(path) if path != ":memory:" and not is_read_only else None
         self._connection = Connection(path, now_us)
         self._writer = _Thread("horae-sqlite-writer", self._connection, group=GROUP)
         self._reader = self._writer

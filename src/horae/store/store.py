@@ -153,8 +153,8 @@ class Store:
             await self.control.close()
 
 
-def open_store(url: str) -> Store:
-    """`sqlite:///path`, `sqlite:///:memory:` or `postgresql://…`."""
+def open_store(url: str, *, is_shared: bool = False) -> Store:
+    """`sqlite:///path`, `sqlite:///:memory:` or `postgresql://…`. A shared SQLite file is only read."""
     if url.startswith(("postgresql://", "postgres://")):
         return Store(PostgresDatabase(url), PostgresDatabase(url, size=2, deadline_seconds=5))
-    return Store(SqliteDatabase(url.removeprefix("sqlite:///")))
+    return Store(SqliteDatabase(url.removeprefix("sqlite:///"), is_read_only=is_shared))

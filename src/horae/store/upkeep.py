@@ -39,7 +39,7 @@ FORGET_LETTERS = Statement("DELETE FROM dead_letters WHERE at_us < :before_us")
 
 FORGET_WORKERS = Statement("DELETE FROM workers WHERE expires_us < :before_us")
 
-FORGET_EVENTS = Statement("DELETE FROM events WHERE at_us < :before_us AND kind = 'late_result'")
+FORGET_EVENTS = Statement("DELETE FROM events WHERE at_us < :before_us AND kind IN ('late_result', 'retried', 'lease')")
 
 
 # Whether there is anything to take back or to decide: one cheap question a second for a quiet fleet.

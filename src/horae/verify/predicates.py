@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 from horae.verify.oracle import due_times
 from horae.verify.records import Attempt, History, Job, Run
 
+# Later than five seconds the misfire policy decides; a slow store may carry that out ten seconds after.
+SURELY_LATE_US = 15_000_000
 COUNTED = 100_000  # a skip record stops counting here
 SETTLE_US = 60_000_000  # what is younger than this may still be on its way
 STUCK_US = 600_000_000
@@ -93,6 +96,32 @@ def expected_due_times(job: Job, since_us: int, until_us: int) -> list[int]:
     return expected
 
 
+def misfire_limits(history: History) -> Iterator[Violation]:
+    """I2: no more late due times are caught up at once than the policy says."""
+    for job in history.jobs.values():
+        specs = {version.number: version.spec.get("misfire", {}) for version in job.versions}
+        late = [run for run in job.runs if _is_fire(run) and run.queued_us - run.due_us > SURELY_LATE_US]
+        late.sort(key=lambda run: run.queued_us)
+        for run, *others in _together(late):
+            misfire = specs.get(run.version, {})
+            policy = misfire.get("policy", "run_once")
+            most = {"skip": 0, "run_once": 1}.get(policy, misfire.get("max", 10))
+            if 1 + len(others) > most:
+                told = f"{1 + len(others)} late runs at once from {run.id} on; {policy} allows {most}"
+                yield Violation("I2", job.id, told)
+
+
+def _together(runs: list[Run]) -> list[list[Run]]:
+    """Runs that were decided by one plan, within a tenth of a second."""
+    groups: list[list[Run]] = []
+    for run in runs:
+        if groups and run.queued_us - groups[-1][-1].queued_us < 100_000:
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+    return groups
+
+
 def never_early(history: History) -> Iterator[Violation]:
     """I3: nothing starts before its time."""
     for job, run in _runs(history):
@@ -103,6 +132,21 @@ def never_early(history: History) -> Iterator[Violation]:
         starts = [attempt.started_us for attempt in _attempts(run)]
         if starts and min(starts) < run.run_at_us:
             yield Violation("I3", job.id, f"run {run.id} started {run.run_at_us - min(starts)} us early")
+
+
+def epochs(history: History) -> Iterator[Violation]:
+    """I6: epochs of a shard only grow, and a due time is decided under the one in force."""
+    for shard, taken in history.leases.items():
+        for one, two in pairwise(taken):
+            if two[1] <= one[1]:
+                yield Violation("I6", "", f"shard {shard} went from epoch {one[1]} to {two[1]}")
+    for job, run in _runs(history):
+        if run.epoch is None or run.cause != "schedule":
+            continue
+        taken = history.leases.get(crc32(job.id.encode()) % 64, [])
+        in_force = [epoch for at_us, epoch in taken if at_us <= run.queued_us]
+        if in_force and in_force[-1] != run.epoch:
+            yield Violation("I6", job.id, f"run {run.id} was decided in epoch {run.epoch}, not in {in_force[-1]}")
 
 
 def claims_exclusive(history: History) -> Iterator[Violation]:
@@ -329,7 +373,9 @@ def _spec(job: Job, run: Run) -> dict[str, Any]:
 PREDICATES: tuple[Predicate, ...] = (
     unique_trigger,
     accounting,
+    misfire_limits,
     never_early,
+    epochs,
     claims_exclusive,
     one_end,
     kept_to_the_end,

@@ -39,6 +39,8 @@ class Run:
     max_attempts: int
     token: int
     is_once: bool
+    epoch: int | None
+    queued_us: int
     reason: str | None
     parent_id: str | None
     skip_until_us: int | None
@@ -95,6 +97,7 @@ class History:
     jobs: dict[str, Job] = field(default_factory=dict)
     dead_letters: dict[str, str | None] = field(default_factory=dict)
     workers: dict[str, int] = field(default_factory=dict)
+    leases: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     late_results: int = 0
     retried: set[str] = field(default_factory=set)
     orphans: list[str] = field(default_factory=list)
@@ -136,6 +139,10 @@ def _version(history: History, _: dict[str, Run], fact: dict[str, Any]) -> None:
 def _event(history: History, _: dict[str, Run], fact: dict[str, Any]) -> None:
     if fact["kind"] == "late_result":
         history.late_results += 1
+        return
+    if fact["kind"] == "lease":
+        for shard, epoch in json.loads(fact["detail"]).items():
+            history.leases.setdefault(int(shard), []).append((fact["at_us"], epoch))
         return
     if fact["kind"] == "retried":
         history.retried.add(fact["run_id"])
