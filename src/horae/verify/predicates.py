@@ -62,7 +62,7 @@ def _compare(job: Job, expected: list[int], since_us: int, until_us: int) -> Ite
             yield Violation(
                 "I2", job.id, f"skip {skip.id} counts {skip.skip_count} due times, there are {len(covered)}"
             )
-    known = set(expected)
+    known = set(expected) | {run.due_us for run in job.runs if _is_called_off(run)}
     for due_us in expected:
         if decided[due_us] != 1:
             told = "silent" if decided[due_us] == 0 else f"decided {decided[due_us]} times"
@@ -90,7 +90,7 @@ def expected_due_times(job: Job, since_us: int, until_us: int) -> list[int]:
             times = [at for at in times if at != job.created_us]
         expected += [at for at in times if not any(pause.covers(at) for pause in job.pauses)]
     most = job.versions[-1].spec.get("max_runs")
-    if most is not None and job.due_us is None:
+    if most is not None and job.fired >= most:
         last_us = max((run.due_us for run in job.runs if _is_fire(run)), default=0)
         expected = [at for at in expected if at <= last_us]
     return expected
@@ -324,7 +324,7 @@ def pauses_hold(history: History) -> Iterator[Violation]:
     """I20: no due time of a pause, or after the deletion, makes a run."""
     for job in history.jobs.values():
         for run in job.runs:
-            if run.cause != "schedule" or run.status == "skipped":
+            if run.cause != "schedule" or run.status == "skipped" or _is_called_off(run):
                 continue
             if any(pause.covers(run.due_us) for pause in job.pauses):
                 yield Violation("I20", job.id, f"run {run.id} is due at {run.due_us}, in a pause")
@@ -342,6 +342,11 @@ def conservation(history: History) -> Iterator[Violation]:
         runs = sum(1 for run in job.runs if _is_fire(run))
         if runs != job.fired:
             yield Violation("I27", job.id, f"{job.fired} fires were counted, {runs} runs are there")
+
+
+def _is_called_off(run: Run) -> bool:
+    """Cancelled before its time: it was staged, but never triggered."""
+    return run.started_us is None and run.ended_us is not None and run.ended_us < run.due_us
 
 
 def _is_fire(run: Run) -> bool:

@@ -110,11 +110,14 @@ class Worker:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
             return POLL_SECONDS  # the end of a run wakes us
+        worker = self.id
         lines = await self._store.waiting_lines(self._prefixes())
         self._guard.observe(lines.now_us, asyncio.get_running_loop().time())
         await self._refresh_limits()
         served = [(waiting, bucket) for waiting in lines.waiting if self._serves(bucket := read_bucket(waiting.bucket))]
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
+        if worker != self.id:
+            return 0.0  # given up meanwhile, and the new one has not said yet that it is there
         if due and await self._claim_and_start(due, room):
             return 0.0
         if due:
