@@ -40,6 +40,10 @@ def new_id() -> str:
     return str(UUID(int=head | 0x7 << 76 | (tail >> 62) << 64 | 0b10 << 62 | tail & (1 << 62) - 1))
 
 
+# A cancelled run must be over within two seconds, the time to notice included.
+SHELL_GRACE_SECONDS = 0.8
+
+
 class App:
     """One process of horae in the roles of its settings."""
 
@@ -50,6 +54,7 @@ class App:
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
         self._node = Node(self.store, settings, self._executors, tuple(needs), new_id, socket.gethostname())
         self._stopping = asyncio.Event()
+        self.exit_code = 0
 
     async def run(self) -> None:
         """Until a signal. The first one drains, a second one stops at once."""
@@ -104,6 +109,8 @@ class App:
         try:
             await server.serve()
         except SystemExit:
+            # uvicorn has said why: most often, somebody else listens there.
+            self.exit_code = 1
             warn("api.cannot_listen", host=self.settings.host, port=self.settings.port)
         if not self._stopping.is_set():
             self.stop()
@@ -169,7 +176,7 @@ def _executors(settings: Settings, handlers: dict[str, Handler]) -> dict[str, Ex
     python = PythonExecutor(handlers, slots=settings.worker_slots)
     return {
         "http": HttpExecutor(allow_ranges(settings.egress_allow), Breaker()),
-        "shell": ShellExecutor(cast("Mode", settings.shell)),
+        "shell": ShellExecutor(cast("Mode", settings.shell), grace_seconds=SHELL_GRACE_SECONDS),
         "python": python,
         "custom": python,
         "noop": NoopExecutor(),

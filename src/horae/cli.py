@@ -133,10 +133,12 @@ def _run(settings: Settings) -> None:
 
     configure(is_terminal=sys.stderr.isatty())
 
-    async def work() -> None:
-        await App(settings).run()
+    async def work() -> int:
+        app = App(settings)
+        await app.run()
+        return app.exit_code
 
-    _guarded(lambda: _loop_runner()(work()))
+    sys.exit(_guarded(lambda: _loop_runner()(work())))
 
 
 def _loop_runner() -> Callable[[Any], Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from horae.core.document import change_job, parse_job
+from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
@@ -77,6 +77,7 @@ class Commands:
         job_id = self._new_id()
         try:
             definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self._allow)
+            _refuse_if_over(definition, job_id, now_us)
         except Invalid as error:
             return error
         return NewJob(job_id, definition)
@@ -155,6 +156,18 @@ class RunRequest:
     payload: str | None = None
     priority: str | None = None
     run_at_us: int | None = None
+
+
+def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:
+    """A new job whose schedule has nothing to come is a mistake; one that runs on request has no schedule."""
+    schedule = schedule_of(definition, job_id, now_us)
+    if (
+        schedule_type(definition, schedule) in ("MANUAL", "AFTER")
+        or first_due(definition, schedule, now_us) is not None
+    ):
+        return
+    detail = "The schedule has no due time from now on: its end_at is past, or its calendar leaves every day out."
+    raise Invalid([Fault("/schedule", detail, 'Change end_at or calendar, or use "@manual".')])
 
 
 def _answer(saved: dict[str, Any]) -> str | HoraeError:

@@ -120,8 +120,9 @@ def _convert(name: str, text: str, kind: str) -> object:
             number = int(text) if kind == "int" else float(text)
         except ValueError:
             raise ValueError(f'"{text}" is not a number.') from None
-        if not _LEAST.get(name, 0) <= number <= MOST:
-            raise ValueError(f"{text} is out of range: {_LEAST.get(name, 0)} to {MOST}.")
+        least, most = _LEAST.get(name, 0), 65_535 if name == "port" else MOST
+        if not least <= number <= most:
+            raise ValueError(f"{text} is out of range: {least} to {most}.")
         return number
     return text.strip()
 

@@ -20,6 +20,7 @@ from horae.worker.loop import Worker, WorkerSettings
 
 STORE_AWAY_SECONDS = 0.5
 BROKEN_SECONDS = 1.0
+WAIT_SECONDS = 0.02
 
 
 class Loop:
@@ -115,6 +116,12 @@ class Node:
         if self.worker is not None:
             self.worker.abandon()
 
+    async def _claim_after_scheduler(self) -> float:
+        """After an outage the misfire policy has the first word about what was staged for it."""
+        if self.worker is None or (self.shards is not None and not self.shards.has_spoken):
+            return WAIT_SECONDS
+        return await self.worker.tick()
+
     def _loop(self, name: str, tick: Callable[[], Awaitable[float]]) -> Loop:
         loop = Loop(name, tick)
         self._loops.append(loop)
@@ -153,7 +160,7 @@ class Node:
             self.guard,
             self._new_id,
         )
-        claims = self._loop("worker", worker.tick)
+        claims = self._loop("worker", self._claim_after_scheduler)
         worker.on_room = worker.results.on_again = claims.wake
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
 from typing import Any
 
 import structlog
+
+from horae.core.timeguard import TimeGuard
 
 
 def log(event: str, **fields: Any) -> None:
@@ -21,6 +24,16 @@ def warn(event: str, **fields: Any) -> None:
 def oops(event: str, error: BaseException, **fields: Any) -> None:
     """A bug of ours, with its trace."""
     structlog.get_logger().error(event, exc_info=error, **fields)
+
+
+def watch(guard: TimeGuard, now_us: int, high_us: int = 0) -> None:
+    """Shows the store's time to the guard, and tells when it begins or ceases to distrust it."""
+    before = guard.held
+    guard.observe(now_us, asyncio.get_running_loop().time(), high_us)
+    if guard.held and not before:
+        warn("clock.held", why=guard.held)
+    elif before and not guard.held:
+        log("clock.trusted")
 
 
 def configure(*, is_terminal: bool) -> None:

@@ -510,7 +510,7 @@ WRONG: dict[str, list[Any]] = {
     "max_runs": [0, 1.0],
     "overlap": ["forbid", ["skip"]],
     "delivery": ["exactly_once"],
-    "calendar": ["de-holidays", 5],
+    "calendar": [5],
     "start_at": [5, "tomorrow", "1969-01-01T00:00:00Z"],
     "end_at": ["9999-01-01T00:00:00Z"],
     "schedule": ["", [], 5, 0, False, "@every 10ms", "0 0 30 2 *", ["@hourly"] * 21],

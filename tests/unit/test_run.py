@@ -23,7 +23,7 @@ def job(**retry: object) -> Definition:
 
 def verdict(definition: Definition, number: int, **outcome: object) -> Verdict:
     most = definition.retry.max_retries + 1
-    said = {"succeeded": False, "reason": "exception", "is_retryable": True, "retry_after_us": None} | outcome
+    said = {"succeeded": False, "is_retryable": True, "retry_after_us": None} | outcome
     return judge(definition, Attempt("run", number, most), **said)  # type: ignore[arg-type]
 
 
@@ -78,10 +78,10 @@ def test_retry_after_is_honoured_up_to_the_largest_delay() -> None:
     assert verdict(job(max_delay_us=10 * SECOND), 1, retry_after_us=30 * SECOND).delay_us == 10 * SECOND
 
 
-def test_an_open_circuit_does_not_use_up_an_attempt() -> None:
-    held = verdict(job(max_retries=0), 1, reason="rate_limited", retry_after_us=5 * SECOND)
-
-    assert (held.status, held.delay_us, held.counts) == (None, 5 * SECOND, False)
+def test_an_open_circuit_waits_for_its_next_probe_and_uses_up_an_attempt() -> None:
+    """A destination that stays dead must not keep runs for ever."""
+    assert verdict(job(max_retries=1), 1, retry_after_us=50 * SECOND).delay_us == 50 * SECOND
+    assert verdict(job(max_retries=1), 2, retry_after_us=50 * SECOND).status == "failed"
 
 
 @given(st.lists(st.text(), min_size=1))

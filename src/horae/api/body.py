@@ -28,6 +28,8 @@ MOST_VALUES = 2_000_000
 LARGE_BYTES = 256 << 10
 MOST_UNKNOWN = 20
 
+BODY_SECONDS = 30
+
 _JSON = frozenset({"", "application/json", "text/json"})
 _NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
 
@@ -39,6 +41,15 @@ async def read_body(request: Request, most: int) -> bytes:
     told = request.headers.get("content-length", "")
     if told.isdecimal() and (len(told) > 15 or int(told) > most):
         raise _too_large(most)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _read_all(request, most)
+    except TimeoutError:
+        detail = f"The body did not arrive within {BODY_SECONDS} seconds."
+        raise Refused(408, "slow_body", detail, headers={"Connection": "close"}) from None
+
+
+async def _read_all(request: Request, most: int) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)

@@ -66,6 +66,7 @@ _TITLES = {
     405: "This path has no such method",
     409: "In conflict with how things are",
     412: "Changed by somebody else",
+    408: "Too slow",
     413: "Too large",
     415: "Not a kind of content that is read here",
     422: "The input breaks a rule",

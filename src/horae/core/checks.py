@@ -294,6 +294,10 @@ def _priority(value: Any, pointer: str) -> str:
 
 
 def _calendar(value: Any, pointer: str) -> Any:
+    """Named calendars are the countries and their parts: "DE", "US-CA". Other days are given inline."""
+    if isinstance(value, str):
+        country, _, part = value.upper().partition("-")
+        value = {"holidays": country, **({"subdivision": part} if part else {})}
     parse_calendar(value, pointer)
     return value
 

@@ -95,11 +95,16 @@ Told = tuple[str, str | None, str]
 
 
 def _answer(facts: Facts) -> Told:
-    if facts.run is not None:
+    if facts.run is not None and not _only_spans(facts, facts.run):
         return _of_run(facts, facts.run)
     if facts.at_us > facts.now_us:
         return _of_future(facts)
     return _of_past(facts)
+
+
+def _only_spans(facts: Facts, run: RunFact) -> bool:
+    """Whether a skip of several due times covers an instant that is none of them."""
+    return run.skip_count > 1 and not is_due_at(_schedule(facts, _in_force(facts)), facts.at_us)
 
 
 def _of_run(facts: Facts, run: RunFact) -> Told:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horae.core.job import Definition
+from horae.core.job import Definition, Misfire
 from horae.core.run import fraction
 from horae.core.schedule import Schedule, count_between, latest_at_or_before, next_after
 
@@ -64,6 +64,18 @@ def plan(cursor: Cursor, now_us: int, horizon_us: int) -> Plan:
         next_us = next_after(cursor.schedule, next_us)
     slots = [Slot(at, at + jitter_us(cursor.definition, cursor.job_id, at)) for at in due]
     return Plan(slots, skips, None if len(slots) >= room else next_us)
+
+
+def too_late(misfire: Misfire, dues: list[int], now_us: int, *, has_later: bool) -> dict[int, str]:
+    """Which staged due times that were missed will not run, and why. `has_later`: the cursor missed some too."""
+    match misfire.policy:
+        case "skip":
+            return dict.fromkeys(dues, "scheduler_down")
+        case "run_once":
+            return dict.fromkeys(dues if has_later else dues[:-1], "scheduler_down")
+        case _:
+            kept = [due_us for due_us in dues if due_us >= now_us - misfire.window_us][: misfire.max]
+            return dict.fromkeys((due_us for due_us in dues if due_us not in kept), "catch_up_expired")
 
 
 def jitter_us(definition: Definition, job_id: str, due_us: int) -> int:

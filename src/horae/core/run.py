@@ -91,14 +91,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where a run goes after an attempt: to its end (`status`), or back to the queue after `delay_us`.
-
-    `counts` is false when the attempt never reached the work, so that it does not use up a retry.
-    """
+    """Where a run goes after an attempt: to its end (`status`), or back to the queue after `delay_us`."""
 
     status: str | None
     delay_us: int = 0
-    counts: bool = True
 
 
 def judge(
@@ -106,14 +102,11 @@ def judge(
     attempt: Attempt,
     *,
     succeeded: bool,
-    reason: str | None,
     is_retryable: bool,
     retry_after_us: int | None,
 ) -> Verdict:
     if succeeded:
         return Verdict(SUCCEEDED)
-    if reason == "rate_limited":
-        return Verdict(None, max(retry_after_us or 0, 1_000_000), counts=False)
     if not is_retryable or attempt.number >= attempt.max_attempts:
         return Verdict(FAILED)
     delay_us = backoff_us(definition.retry, attempt.run_id, attempt.number)

@@ -6,7 +6,7 @@ import asyncio
 
 from horae.core.timeguard import TimeGuard
 from horae.ports import LeaseStore
-from horae.telemetry import log, warn
+from horae.telemetry import log, watch
 
 MARGIN = 0.1
 
@@ -19,6 +19,9 @@ class Shards:
         self._guard = guard
         self._held: dict[int, int] = {}
         self._good_until = 0.0
+        self._trusted_us = 0
+        self.has_spoken = False
+        self._stopped = asyncio.Event()
 
     @property
     def held(self) -> dict[int, int]:
@@ -26,19 +29,25 @@ class Shards:
         return self._held if asyncio.get_running_loop().time() < self._good_until else {}
 
     async def tick(self) -> float:
+        if self._stopped.is_set():
+            return self._lease_seconds
         sent = asyncio.get_running_loop().time()
-        leases = await self._store.keep_leases(self.owner, round(self._lease_seconds * 1e6))
+        leases = await self._store.keep_leases(self.owner, round(self._lease_seconds * 1e6), self._trusted_us)
+        if self._stopped.is_set():  # told to stop while the answer was on its way
+            await self._store.release_leases(self.owner)
+            return self._lease_seconds
         if leases.held.keys() != self._held.keys():
             log("shards.held", node=self.owner, count=len(leases.held))
         self._held = leases.held
+        self.has_spoken = True
         self._good_until = sent + self._lease_seconds * (1 - MARGIN)
-        was_held = self._guard.held
-        self._guard.observe(leases.now_us, asyncio.get_running_loop().time(), leases.high_us)
-        if self._guard.held and not was_held:
-            warn("clock.held", node=self.owner, why=self._guard.held)
+        watch(self._guard, leases.now_us, leases.high_us)
+        if not self._guard.held:
+            self._trusted_us = leases.now_us
         others = (leases.others_us - leases.now_us) / 1e6 + 0.02
         return max(0.05, min(self._lease_seconds / 3, others))
 
     async def stop(self) -> None:
+        self._stopped.set()
         self._held = {}
         await self._store.release_leases(self.owner)

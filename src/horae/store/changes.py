@@ -52,6 +52,17 @@ WHERE job_id = :id AND state = 'queued' AND cause = 'schedule' AND attempt = 0 A
 RETURNING due_us
 """)
 
+# Normally there are none: due times that lie ahead have not started. An id begins with its due time, hence the range.
+STARTED_AFTER = Statement("""
+SELECT max(due_us) AS last_us
+FROM (SELECT due_us FROM runs
+      WHERE job_id = :id AND id > :from_id AND cause = 'schedule' AND due_us > :now_us AND started_us IS NOT NULL
+      UNION ALL
+      SELECT due_us FROM history
+      WHERE job_id = :id AND id > :from_id AND cause = 'schedule' AND due_us > :now_us AND started_us IS NOT NULL
+     ) AS ahead
+""")
+
 SET_TIMER = Statement("""
 UPDATE timers
 SET due_us = :due_us, version = :version, fired = :fired
@@ -137,18 +148,25 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     version = held.row["version"] + 1
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
         yield from _give_up_missed(held, due_us, "schedule_changed")
-        due_us = _first_in_force(resolved, held, fired)
+        due_us = _first_in_force(resolved, held, fired, (yield from _floor(held)))
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=fired)
     yield from _write_version(tenant, actor, held, resolved, version)
     return held.id
 
 
-def _first_in_force(definition: Definition, held: Held, fired: int) -> int | None:
+def _floor(held: Held) -> Steps[int]:
+    """From where on due times are undecided: now, unless the clock went back and later ones have started already."""
+    head = f"{held.now_us // 1000:012x}"[-12:]
+    rows = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=f"{head[:8]}-{head[8:]}")
+    return max(held.now_us, rows[0]["last_us"] or 0)
+
+
+def _first_in_force(definition: Definition, held: Held, fired: int, floor_us: int) -> int | None:
     """The first due time from now on, or from the end of the pause; none while the pause has no end."""
     if not held.is_paused:
-        return _first(definition, held, fired, after_us=held.now_us)
+        return _first(definition, held, fired, after_us=floor_us)
     until_us = held.row["pause_until_us"]
-    return None if until_us is None else _first(definition, held, fired, after_us=until_us - 1)
+    return None if until_us is None else _first(definition, held, fired, after_us=max(until_us - 1, floor_us))
 
 
 def _first(definition: Definition, held: Held, fired: int, *, after_us: int) -> int | None:
@@ -191,7 +209,10 @@ def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str 
     due_us, fired = yield from _withdraw(held)
     if not held.is_paused:
         yield from _give_up_missed(held, due_us, "job_paused")
-    resume_us = None if until_us is None else _first(held.definition, held, fired, after_us=until_us - 1)
+    resume_us = None
+    if until_us is not None:
+        floor_us = yield from _floor(held)
+        resume_us = _first(held.definition, held, fired, after_us=max(until_us - 1, floor_us))
     yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=fired)
     paused_us = held.row["paused_us"] if held.is_paused else held.now_us
     yield SET_STATE(
@@ -208,7 +229,7 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
     if held.is_paused:
         # A due time after the announced end of the pause may be staged already; it is planned anew with the others.
         _, fired = yield from _withdraw(held)
-        due_us = _first(held.definition, held, fired, after_us=held.now_us)
+        due_us = _first(held.definition, held, fired, after_us=(yield from _floor(held)))
         yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})

@@ -83,9 +83,8 @@ GATE_LOCK = Statement("SELECT pg_advisory_xact_lock(7449)", sqlite="SELECT 1")
 CANDIDATES = Statement("""
 SELECT r.id, r.job_id, r.version, r.tenant, r.queue, r.group_key, r.priority
 FROM runs r
-WHERE r.state = 'queued' AND r.bucket IN (SELECT bucket FROM {rows:line(bucket text)})
-  AND r.available_us <= (SELECT horae_now())
-ORDER BY r.bucket, r.available_us
+WHERE r.state = 'queued' AND r.bucket = :bucket AND r.available_us <= (SELECT horae_now())
+ORDER BY r.available_us
 LIMIT :most
 """)
 
@@ -159,6 +158,7 @@ WHERE h.id IN (SELECT id FROM {rows:wanted(id text)})
 """)
 
 GATE_AT_ONCE = 200
+LINES_AT_ONCE = 50
 # The end of a sibling brings a run back that waits for it; caps and pauses are looked at again soon.
 ASIDE_US = {"job_concurrency": 2_000_000}
 RETRY_US = 200_000
@@ -206,7 +206,7 @@ def gate() -> Steps[int]:
 
 
 def _judge(buckets: list[str], room: int) -> Steps[Verdicts]:
-    rows = yield CANDIDATES(line=[(bucket,) for bucket in buckets], most=GATE_AT_ONCE)
+    rows = yield from _candidates(buckets[:LINES_AT_ONCE])
     if not rows:
         return Verdicts()
     facts = yield from _facts(rows, room)
@@ -221,6 +221,17 @@ def _judge(buckets: list[str], room: int) -> Steps[Verdicts]:
         waits = [(id_, reason, ASIDE_US.get(reason, RETRY_US)) for id_, reason in verdicts.wait.items()]
         yield PUT_ASIDE(waits=waits)
     return verdicts
+
+
+def _candidates(buckets: list[str]) -> Steps[Rows]:
+    """The first of each line before the second of any, so that nobody stands behind a neighbour's backlog."""
+    most = max(10, GATE_AT_ONCE // max(1, len(buckets)))
+    places: list[tuple[int, int, Row]] = []
+    for bucket in buckets:
+        for place, row in enumerate((yield CANDIDATES(bucket=bucket, most=most))):
+            places.append((row["priority"], place, row))
+    places.sort(key=lambda found: found[:2])
+    return [row for _, _, row in places]
 
 
 def _facts(rows: Rows, room: int) -> Steps[Facts]:

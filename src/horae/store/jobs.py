@@ -58,9 +58,12 @@ FROM {rows:c(upstream_id text, job_id text, ending text)}
 
 RESOLVE = Statement("""
 SELECT j.id, j.name
-FROM jobs j
-JOIN {rows:wanted(word text)} ON j.id = wanted.word OR j.name = wanted.word
-WHERE j.tenant = :tenant AND j.state <> 'deleted'
+FROM {rows:wanted(word text)}
+JOIN jobs j ON j.id = wanted.word AND j.tenant = :tenant AND j.state <> 'deleted'
+UNION
+SELECT j.id, j.name
+FROM {rows:wanted(word text)}
+JOIN jobs j ON j.tenant = :tenant AND j.name = wanted.word AND j.state <> 'deleted'
 """)
 
 # One change of chains at a time: two of them together could close a circle that neither sees.
@@ -77,10 +80,10 @@ SELECT job_id FROM reached
 """)
 
 FIND = Statement("""
-SELECT id
-FROM jobs
-WHERE tenant = :tenant AND (id = :word OR (name = :word AND state <> 'deleted'))
-ORDER BY CASE WHEN id = :word THEN 0 ELSE 1 END
+SELECT id FROM (SELECT id, 0 AS rank FROM jobs WHERE id = :word AND tenant = :tenant
+                UNION ALL
+                SELECT id, 1 AS rank FROM jobs WHERE tenant = :tenant AND name = :word AND state <> 'deleted') AS found
+ORDER BY rank
 LIMIT 1
 """)
 

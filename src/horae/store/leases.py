@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import json
 
+from horae.core.document import schedule_of
 from horae.core.job import SHARDS
+from horae.core.plan import GRACE_US, too_late
+from horae.core.schedule import next_after
 from horae.ports import Leases
-from horae.store.database import Statement, Steps, transaction
+from horae.store.database import Row, Statement, Steps, transaction
+from horae.store.jobs import decode
+from horae.store.results import end_waiting
+
+NOW = Statement("SELECT horae_now() AS now_us")
 
 # Says that this scheduler lives, and until when to believe it.
 ANNOUNCE = Statement("""
@@ -48,19 +55,51 @@ VALUES (horae_now(), '', 'lease', :owner, :detail)
 
 GIVE_BACK = Statement("""
 UPDATE leases
-SET expires_us = 0
+SET expires_us = horae_now()
 WHERE owner = :owner AND shard IN (SELECT shard FROM {rows:extra(shard integer)})
 """)
 
-GIVE_ALL_BACK = Statement("UPDATE leases SET expires_us = 0 WHERE owner = :owner")
+GIVE_ALL_BACK = Statement("""
+UPDATE leases
+SET expires_us = horae_now()
+WHERE owner = :owner AND expires_us > horae_now()
+""")
+
+ENDS = Statement("SELECT shard, expires_us FROM leases")
+
+# Whether somebody was there all the time to take what was staged.
+HAS_WORKERS = Statement("""
+SELECT count(*) AS n
+FROM workers
+WHERE expires_us > horae_now() AND started_us < horae_now() - :grace_us
+""")
+
+# Runs that were staged before a time with nobody there, came due in it, and were taken by nobody.
+OVERDUE = Statement("""
+SELECT r.id, r.job_id, r.due_us, t.due_us AS cursor_us, v.spec, j.created_us, j.state
+FROM runs r
+JOIN jobs j ON j.id = r.job_id
+JOIN timers t ON t.job_id = r.job_id
+JOIN job_versions v ON v.job_id = r.job_id AND v.version = r.version
+WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us <= horae_now() - :grace_us
+  AND t.shard IN (SELECT shard FROM {rows:taken(shard integer)})
+ORDER BY r.id
+""")
+
+UNCOUNT = Statement("""
+UPDATE timers
+SET fired = timers.fired - gone.n, due_us = coalesce(timers.due_us, gone.next_us)
+FROM {rows:gone(job_id text, n integer, next_us bigint)}
+WHERE timers.job_id = gone.job_id
+""")
 
 LEAVE = Statement("DELETE FROM schedulers WHERE id = :owner OR expires_us < horae_now() - 3600000000")
 
 # The highest time ever seen, so that a clock that stepped back is noticed, also by a process that just started.
 REMEMBER_TIME = Statement("""
 UPDATE meta
-SET value = CAST(horae_now() AS TEXT)
-WHERE key = 'clock_high_us' AND CAST(value AS BIGINT) < horae_now()
+SET value = CAST(CAST(:trusted_us AS BIGINT) AS TEXT)
+WHERE key = 'clock_high_us' AND CAST(value AS BIGINT) < :trusted_us
 """)
 
 READ_TIME = Statement("""
@@ -71,25 +110,55 @@ SELECT horae_now() AS now_us,
 
 
 @transaction
-def keep(owner: str, ttl_us: int) -> Steps[Leases]:
-    """Renews, takes or gives back, so that every live scheduler holds about the same number of shards."""
+def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
+    """Renews, takes or gives back, so that every live scheduler holds about the same number of shards.
+
+    `trusted_us` is the last time that proved steady; a jump of the clock is not remembered before it has.
+    """
     yield ANNOUNCE(owner=owner, ttl_us=ttl_us)
     held = {row["shard"]: row["epoch"] for row in (yield RENEW(owner=owner, ttl_us=ttl_us))}
     live = (yield LIVE())[0]["n"]
     share = -(-SHARDS // max(live, 1))
     if len(held) < share:
+        ends = {row["shard"]: row["expires_us"] for row in (yield ENDS())}
         taken = yield TAKE(owner=owner, ttl_us=ttl_us, room=share - len(held))
         new = {row["shard"]: row["epoch"] for row in taken}
         if new:
             yield TOOK(owner=owner, detail=json.dumps(new))
+            yield from _judge_overdue([shard for shard in new if ends[shard]], ends)
         held |= new
     elif len(held) > share:
         extra = sorted(held)[share:]
         yield GIVE_BACK(owner=owner, extra=[(shard,) for shard in extra])
         held = {shard: epoch for shard, epoch in held.items() if shard not in extra}
-    yield REMEMBER_TIME()
+    yield REMEMBER_TIME(trusted_us=trusted_us)
     clock = (yield READ_TIME(owner=owner))[0]
     return Leases(held, clock["now_us"], clock["high_us"], clock["others_us"] or clock["now_us"] + ttl_us)
+
+
+def _judge_overdue(taken: list[int], ends: dict[int, int]) -> Steps[None]:
+    """After a time with neither scheduler nor worker, the misfire policy also judges what had been staged for it."""
+    now_us = (yield NOW())[0]["now_us"]
+    gaps = [(shard,) for shard in taken if now_us - ends[shard] > GRACE_US]
+    if not gaps or (yield HAS_WORKERS(grace_us=GRACE_US))[0]["n"]:
+        return
+    jobs: dict[str, list[Row]] = {}
+    for row in (yield OVERDUE(taken=gaps, grace_us=GRACE_US)):
+        jobs.setdefault(row["job_id"], []).append(row)
+    for job_id, rows in jobs.items():
+        cursor_us = rows[0]["cursor_us"]
+        has_later = cursor_us is not None and cursor_us <= now_us - GRACE_US
+        ids = {row["due_us"]: row["id"] for row in rows}
+        definition = decode(rows[-1]["spec"])
+        late = too_late(definition.misfire, sorted(ids), now_us, has_later=has_later)
+        for reason in sorted(set(late.values())):
+            yield from end_waiting([ids[due_us] for due_us in late if late[due_us] == reason], "skipped", reason)
+        if late:
+            # What does not run leaves room under `max_runs` for a later due time.
+            schedule = schedule_of(definition, job_id, rows[0]["created_us"])
+            has_room = definition.max_runs is not None and rows[0]["state"] == "active"
+            following = next_after(schedule, max(ids)) if has_room else None
+            yield UNCOUNT(gone=[(job_id, len(late), following)])
 
 
 @transaction

@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 SESSION = {
     "application_name": "horae",
-    "statement_timeout": "30s",
-    "lock_timeout": "5s",
+    "statement_timeout": "8s",
+    "lock_timeout": "3s",
     "idle_in_transaction_session_timeout": "10s",
     "synchronous_commit": "on",
     "timezone": "UTC",
@@ -31,8 +31,8 @@ SESSION = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
 }
-DEADLINE_SECONDS = 35.0
-CONNECT_SECONDS = 5.0
+DEADLINE_SECONDS = 9.0
+CONNECT_SECONDS = 3.0
 TRIES = 5
 
 # The database undid the work and asks for it again: nothing is unknown here.
@@ -105,7 +105,12 @@ class PostgresDatabase:
 
     @asynccontextmanager
     async def _borrow(self) -> AsyncIterator[asyncpg.Connection]:
-        async with self._room:
+        try:
+            async with asyncio.timeout(self._deadline_seconds):
+                await self._room.acquire()
+        except TimeoutError as error:
+            raise Unavailable("PostgreSQL is busy: no connection came free in time.") from error
+        try:
             connection = self._idle.pop() if self._idle else await self._connect()
             try:
                 yield connection
@@ -121,6 +126,8 @@ class PostgresDatabase:
                 connection.terminate()
             else:
                 self._idle.append(connection)
+        finally:
+            self._room.release()
 
     async def _connect(self) -> asyncpg.Connection:
         try:

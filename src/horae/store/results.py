@@ -146,6 +146,15 @@ WHERE runs.id = again.id AND runs.token = again.token
 RETURNING runs.id, runs.cancel
 """)
 
+# A run that a worker took a moment ago waits no more: it is not ours to end.
+LOCK_WAITING = Statement("""
+SELECT r.id
+FROM runs r
+WHERE r.id IN (SELECT id FROM {rows:chosen(id text)}) AND r.state = 'queued'
+ORDER BY r.id
+FOR UPDATE OF r
+""")
+
 # Keeps runs still until they are moved; a reaper may want the same ones.
 LOCK = Statement("""
 SELECT r.id FROM runs r WHERE r.id IN (SELECT id FROM {rows:chosen(id text)}) ORDER BY r.id FOR UPDATE OF r
@@ -230,11 +239,11 @@ def end_waiting(ids: list[str], status: str, reason: str) -> Steps[None]:
     """Ends runs that wait: they were skipped, replaced or cancelled."""
     if not ids:
         return
-    chosen = [(id_,) for id_ in ids]
+    chosen = [(row["id"],) for row in (yield LOCK_WAITING(chosen=[(id_,) for id_ in ids]))]
     yield KEEP_WAITING(chosen=chosen, status=status, reason=reason)
     rows = yield DROP(chosen=chosen)
     if status == "cancelled":
-        yield from follow(ids)
+        yield from follow([id_ for (id_,) in chosen])
     yield from nudge([row["group_key"] for row in rows])
 
 

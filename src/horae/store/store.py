@@ -112,8 +112,8 @@ class Store:
     recall = _verb(once.recall)
     remember = _verb(once.remember)
 
-    def keep_leases(self, owner: str, ttl_us: int) -> Awaitable[Leases]:
-        return self.control.run(leases.keep(owner, ttl_us))
+    def keep_leases(self, owner: str, ttl_us: int, trusted_us: int) -> Awaitable[Leases]:
+        return self.control.run(leases.keep(owner, ttl_us, trusted_us))
 
     def release_leases(self, owner: str) -> Awaitable[None]:
         return self.control.run(leases.release(owner))

@@ -292,6 +292,7 @@ def overlaps(history: History) -> Iterator[Violation]:
                 policies.get(two[2].version) == "queue"
                 and two[2].id < one[2].id
                 and two[2].attempt == one[2].attempt == 1
+                and two[2].queued_us < one[0]  # it was there to be taken first
             ):
                 yield Violation("I18", job.id, f"run {two[2].id} started after the later {one[2].id}")
 

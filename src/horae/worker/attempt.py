@@ -44,25 +44,31 @@ def report(results: Results, claimed: Claimed, definition: Definition, outcome: 
         definition,
         Attempt(claimed.run_id, claimed.attempt, claimed.max_attempts),
         succeeded=outcome.succeeded,
-        reason=outcome.reason,
         is_retryable=outcome.is_retryable,
         retry_after_us=None if after is None else round(after * 1e6),
     )
     error = None if outcome.error is None else clean(outcome.error, ERROR_CAP)
     if verdict.status is None:
-        results.again(
-            Again(claimed.run_id, claimed.token, verdict.delay_us, outcome.reason, error, counts=verdict.counts)
-        )
+        results.again(Again(claimed.run_id, claimed.token, verdict.delay_us, outcome.reason, error))
     else:
         result = None if outcome.result is None else _result(outcome.result)
         results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
 
 
 def _result(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True)
-    if len(text) > RESULT_CAP:
-        return json.dumps({"truncated": True, "size": len(text)})
-    return text if "\\u0000" not in text else text.replace("\\u0000", "")
+    text = json.dumps(_without_nul(value), ensure_ascii=True)
+    return text if len(text) <= RESULT_CAP else json.dumps({"truncated": True, "size": len(text)})
+
+
+def _without_nul(value: Any) -> Any:
+    """NUL cannot be stored; it is taken out of the values, not of their JSON, where it may be part of an escape."""
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, dict):
+        return {_without_nul(key): _without_nul(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nul(item) for item in value]
+    return value
 
 
 def clean(text: str, cap: int) -> str:

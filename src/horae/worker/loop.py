@@ -29,7 +29,7 @@ from horae.ports import (
     Waiting,
     WorkerState,
 )
-from horae.telemetry import log, oops, warn
+from horae.telemetry import log, oops, warn, watch
 from horae.worker.attempt import Output, report, request_of
 from horae.worker.results import Results
 
@@ -41,6 +41,7 @@ LIMITS_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
 STRAY_US = 3_000_000
+HELD_SECONDS = 0.5
 SPECS_KEPT = 20_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
@@ -106,13 +107,15 @@ class Worker:
 
     async def tick(self) -> float:
         room = min(self._settings.slots - len(self._tasks), CLAIM_AT_ONCE)
-        if not self._is_registered or self._is_draining or self._guard.held:
+        if not self._is_registered or self._is_draining:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
             return POLL_SECONDS  # the end of a run wakes us
         worker = self.id
         lines = await self._store.waiting_lines(self._prefixes())
-        self._guard.observe(lines.now_us, asyncio.get_running_loop().time())
+        watch(self._guard, lines.now_us)
+        if self._guard.held:
+            return HELD_SECONDS
         await self._refresh_limits()
         served = [(waiting, bucket) for waiting in lines.waiting if self._serves(bucket := read_bucket(waiting.bucket))]
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
@@ -193,7 +196,8 @@ class Worker:
             return
         for run in claimed:
             definition = self._specs[run.job_id, run.version]
-            request = request_of(run, definition, upstream.get(run.parent_id or "") if run.cause == "after" else None)
+            given = upstream.get(run.parent_id or "") if run.cause == "after" else None
+            request = request_of(run, definition, given)
             task = asyncio.create_task(self._attempt(run, definition, request), name=run.run_id)
             self._tasks[run.run_id] = task
             self._claims[run.run_id] = run
@@ -201,12 +205,15 @@ class Worker:
 
     async def _fetch(self, claimed: list[Claimed]) -> dict[str, dict[str, Any]]:
         """Definitions into the cache; what upstream runs left, by run id."""
-        missing = {(run.job_id, run.version) for run in claimed} - self._specs.keys()
+        wanted = {(run.job_id, run.version) for run in claimed}
+        missing = wanted - self._specs.keys()
+        for key in wanted - missing:
+            self._specs.move_to_end(key)
         if missing:
             for key, spec in (await self._store.specs(sorted(missing))).items():
                 self._specs[key] = _decode(spec)
-            while len(self._specs) > SPECS_KEPT + len(claimed):
-                self._specs.popitem(last=False)
+        while len(self._specs) > SPECS_KEPT:
+            self._specs.popitem(last=False)
         parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
         return await self._store.results_of(parents) if parents else {}
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from horae.core.errors import Unavailable
 from horae.ports import Again, Ending, LogChunk, ResultStore
-from horae.telemetry import warn
+from horae.telemetry import oops, warn
 
 O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
 
@@ -67,6 +67,9 @@ class Results:
             except Unavailable as error:
                 warn("results.waiting", count=self.waiting, why=error.detail)
                 await asyncio.sleep(RETRY_SECONDS)
+            except Exception as error:  # noqa: BLE001 our bug; the outcomes of the others must not be lost for it
+                oops("results.broken", error, count=self.waiting)
+                await self._flush_one_by_one()
 
     async def flush(self) -> None:
         """Sends what is there. What was not taken stays and is sent again."""
@@ -86,6 +89,19 @@ class Results:
         except Unavailable:
             self._arrived.set()
             raise
+
+    async def _flush_one_by_one(self) -> None:
+        """A batch that the store cannot take: what is wrong with one of them is put in its place."""
+        endings, self._endings = self._endings, []
+        for ending in endings:
+            try:
+                await self._store.settle(self.worker, [ending])
+            except Unavailable:
+                self.end(ending)
+            except Exception as error:  # noqa: BLE001
+                oops("result.broken", error, run=ending.run_id)
+                told = "The outcome could not be stored."
+                self.end(Ending(ending.run_id, ending.token, "failed", "exception", told, None))
 
     @contextmanager
     def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
