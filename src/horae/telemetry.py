@@ -26,10 +26,10 @@ def oops(event: str, error: BaseException, **fields: Any) -> None:
     structlog.get_logger().error(event, exc_info=error, **fields)
 
 
-def watch(guard: TimeGuard, now_us: int, high_us: int = 0) -> None:
-    """Shows the store's time to the guard, and tells when it begins or ceases to distrust it."""
+def watch(guard: TimeGuard, now_us: int, sent: float, high_us: int = 0) -> None:
+    """Shows a reading of the store's time, asked for at `sent`, to the guard; tells when it loses or regains trust."""
     before = guard.held
-    guard.observe(now_us, asyncio.get_running_loop().time(), high_us)
+    guard.observe(now_us, sent, asyncio.get_running_loop().time(), high_us)
     if guard.held and not before:
         warn("clock.held", why=guard.held)
     elif before and not guard.held:

@@ -89,6 +89,7 @@ class Horae:
         **settings: Any,
     ) -> None:
         self._start_us = start_us
+        self._skew_us = 0
         self._settings = Settings(database_url="sqlite:///:memory:", is_dev=True, **settings)
         python = PythonExecutor(dict(handlers or {}), slots=8)
         noop = NoopExecutor()
@@ -105,7 +106,7 @@ class Horae:
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self.store = Store(MemoryDatabase(lambda: self._start_us + round(loop.time() * 1e6)))
+        self.store = Store(MemoryDatabase(lambda: self._start_us + self._skew_us + round(loop.time() * 1e6)))
         await self.store.migrate()
         await self._group.__aenter__()
         for _ in range(self._count):
@@ -135,6 +136,10 @@ class Horae:
     async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Time passes, and everything that is due in it happens."""
         await asyncio.sleep(seconds + 60 * minutes + 3600 * hours + 86_400 * days)
+
+    def jump(self, seconds: float) -> None:
+        """The store's clock is set, forwards or back; no time passes."""
+        self._skew_us += round(seconds * 1e6)
 
     async def runs(self, job: str) -> list[dict[str, Any]]:
         """Oldest first."""

@@ -11,6 +11,8 @@ from horae.core.errors import Conflict
 from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
 from horae.ports import NewJob, NewRun, Once
+from horae.store.database import Steps, Transaction
+from horae.store.results import end_waiting
 from horae.store.store import Store
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
@@ -423,3 +425,84 @@ async def test_a_due_time_staged_beyond_a_pause_is_not_counted_twice_by_resume(
         await clock.advance(10)
 
     assert [r["due_us"] - START_US for r in reversed(await world.runs(job))] == [10_000_000, 20_000_000]
+
+
+async def test_after_the_clock_went_back_nothing_that_started_is_planned_again(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    edited = await world.job(schedule="*/10 * * * * *")
+    paused = await world.job(schedule="*/10 * * * * *")
+    for _ in range(4):
+        await world.plan()
+        await clock.advance(10)
+        await world.settle(await world.claim())
+    await clock.advance(-35)
+
+    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+        return msgspec.structs.replace(current, schedule=("*/5 * * * * *",))
+
+    await store.change_job(None, TENANT, edited, "test", merge, None)
+    await store.pause_job(None, TENANT, paused, "test", None, None)
+    await store.resume_job(None, TENANT, paused, "test")
+    for _ in range(5):
+        await world.plan()
+        await clock.advance(10)
+        await world.settle(await world.claim())
+
+    for job in (edited, paused):
+        dues = [run["due_us"] for run in await world.runs(job) if run["due_us"] <= clock.now_us]
+        assert len(dues) == len(set(dues))
+
+
+@pytest.mark.parametrize(
+    ("misfire", "expected"),
+    [
+        ("skip", ["skipped", "skipped"]),
+        ("run_once", ["skipped", "skipped", "succeeded"]),
+        ({"policy": "catch_up", "window": "25s", "max": 5}, ["skipped", "succeeded", "succeeded"]),
+    ],
+)
+async def test_the_misfire_policy_also_judges_what_was_staged_before_an_outage(
+    world: World, store: Store, clock: StoreClock, misfire: object, expected: list[str]
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *", misfire=misfire)
+    await clock.advance(1)
+    await world.plan()  # stages the first; then everything dies for a while
+    await clock.advance(35)
+
+    back = World(store, "node-2")
+    await back.plan()
+    await world.settle(await world.claim())
+
+    missed = [run for run in reversed(await world.runs(job)) if run["due_us"] <= clock.now_us - 5_000_000]
+    assert [run["status"] for run in missed] == expected
+    assert sum(max(1, run["skip_count"]) for run in missed) == 3
+
+
+async def test_what_was_staged_runs_late_when_only_the_scheduler_was_away(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *", misfire="skip")
+    await world.worker(ttl_us=600_000_000)
+    await clock.advance(1)
+    await world.plan()
+    await clock.advance(35)
+
+    await World(store, "node-2").plan()
+
+    first = min(await world.runs(job), key=lambda run: run["due_us"])
+    assert (first["status"], first["due_us"]) == ("queued", START_US + 10_000_000)
+
+
+async def test_a_run_that_was_taken_meanwhile_is_not_ended_as_waiting(world: World, store: Store) -> None:
+    job = await world.job()
+    run = await world.run_now(job)
+    (claimed,) = await world.claim()
+
+    def steps() -> Steps[None]:
+        yield from end_waiting([run], "cancelled", "cancelled_by_user")
+
+    await store.database.run(Transaction(steps))
+
+    assert await world.statuses(job) == ["running"]
+    assert await world.settle([claimed]) == 1

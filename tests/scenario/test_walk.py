@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 from horae.commands import Caller, RunRequest
 from horae.core.errors import Unavailable
 from horae.ports import Log, Outcome, Request
 from horae.store.database import Statement, Transaction
 from horae.testing import START_US, Horae, virtual
+from horae.worker import loop
 
 
 class Scripted:
@@ -481,3 +483,78 @@ async def test_a_heartbeat_answered_after_the_worker_gave_up_does_not_count_for_
         (run,) = await horae.runs("j")
 
     assert (run["status"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtual
+async def test_output_with_odd_escapes_is_kept_as_it_is_and_handed_on() -> None:
+    odd = {"text": "a\\u0000b", "nul": "a\x00b"}
+    work = Scripted(lambda _: Outcome(succeeded=True, result=odd))
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        await horae.create({"name": "b", "type": "noop", "after": "a"})
+        await horae.commands.trigger(horae.caller, "a", [RunRequest()], None)
+        await horae.advance(5)
+
+    upstream = work.requests[1].upstream
+    assert upstream is not None
+    assert upstream["result"] == {"text": "a\\u0000b", "nul": "ab"}
+
+
+@virtual
+async def test_a_worker_alone_goes_on_after_the_clock_jumped() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}, roles="worker") as horae:
+        horae.add_node(roles="scheduler")
+        await horae.create({"name": "j", "type": "noop", "schedule": "*/10 * * * * *"})
+        await horae.advance(25)
+        horae.jump(3600)
+        await horae.advance(60)
+        before = len(work.requests)
+        await horae.advance(60)
+
+    assert len(work.requests) >= before + 5
+
+
+@virtual
+async def test_a_short_jump_of_the_clock_does_not_stop_triggering_for_as_long() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.create({"name": "j", "type": "noop", "schedule": "*/10 * * * * *"})
+        await horae.advance(25)
+        horae.jump(3600)
+        await horae.advance(2)
+        horae.jump(-3600)
+        await horae.advance(60)
+
+    assert len(work.requests) >= 5
+
+
+@virtual
+async def test_a_node_that_drains_does_not_take_its_shards_back() -> None:
+    work = Scripted(sleeping(25))
+    async with Horae(nodes=2, executors={"noop": work}) as horae:
+        await horae.advance(20)
+        await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "60s"})
+        await horae.advance(1)
+        leaving = next(node for node in horae.nodes if node.worker and node.worker.running)
+        other = next(node for node in horae.nodes if node is not leaving)
+        stopping = asyncio.create_task(leaving.stop())
+        await horae.advance(15)
+        assert leaving.shards is not None
+        assert other.shards is not None
+        held = len(leaving.shards.held), len(other.shards.held)
+        await stopping
+
+    assert held == (0, 64)
+
+
+@virtual
+async def test_a_small_cache_of_definitions_never_loses_what_is_about_to_run() -> None:
+    work = Scripted()
+    with patch.object(loop, "SPECS_KEPT", 5):
+        async with Horae(executors={"noop": work}) as horae:
+            for n in range(40):
+                await horae.create({"name": f"j{n}", "type": "noop", "schedule": "*/5 * * * * *"})
+            await horae.advance(31)
+
+    assert len(work.requests) == 40 * 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import msgspec
@@ -12,7 +13,7 @@ from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
 from horae.ports import Decision, DueTimer, PlanStore
 from horae.scheduler.shards import Shards
-from horae.telemetry import oops
+from horae.telemetry import oops, watch
 
 AT_ONCE = 1000
 POLL_SECONDS = 1.0
@@ -38,9 +39,13 @@ class Planner:
 
     async def tick(self) -> float:
         held = self._shards.held
-        if not held or self._guard.held:
+        if not held:
             return HELD_SECONDS
+        sent = asyncio.get_running_loop().time()
         scan = await self._store.due_timers(sorted(held), self._ahead_us, AT_ONCE)
+        watch(self._guard, scan.now_us, sent)
+        if self._guard.held:
+            return HELD_SECONDS
         decisions = self._decide(scan.timers, held, scan.now_us)
         if decisions:
             planned = await self._store.plan(self._shards.owner, decisions)

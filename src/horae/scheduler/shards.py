@@ -41,7 +41,7 @@ class Shards:
         self._held = leases.held
         self.has_spoken = True
         self._good_until = sent + self._lease_seconds * (1 - MARGIN)
-        watch(self._guard, leases.now_us, leases.high_us)
+        watch(self._guard, leases.now_us, sent, leases.high_us)
         if not self._guard.held:
             self._trusted_us = leases.now_us
         others = (leases.others_us - leases.now_us) / 1e6 + 0.02

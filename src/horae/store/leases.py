@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from horae.core.document import schedule_of
 from horae.core.job import SHARDS
 from horae.core.plan import GRACE_US, too_late
-from horae.core.schedule import next_after
 from horae.ports import Leases
 from horae.store.database import Row, Statement, Steps, transaction
 from horae.store.jobs import decode
@@ -76,21 +74,13 @@ WHERE expires_us > horae_now() AND started_us < horae_now() - :grace_us
 
 # Runs that were staged before a time with nobody there, came due in it, and were taken by nobody.
 OVERDUE = Statement("""
-SELECT r.id, r.job_id, r.due_us, t.due_us AS cursor_us, v.spec, j.created_us, j.state
+SELECT r.id, r.job_id, r.due_us, t.due_us AS cursor_us, v.spec
 FROM runs r
-JOIN jobs j ON j.id = r.job_id
 JOIN timers t ON t.job_id = r.job_id
 JOIN job_versions v ON v.job_id = r.job_id AND v.version = r.version
 WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us <= horae_now() - :grace_us
   AND t.shard IN (SELECT shard FROM {rows:taken(shard integer)})
 ORDER BY r.id
-""")
-
-UNCOUNT = Statement("""
-UPDATE timers
-SET fired = timers.fired - gone.n, due_us = coalesce(timers.due_us, gone.next_us)
-FROM {rows:gone(job_id text, n integer, next_us bigint)}
-WHERE timers.job_id = gone.job_id
 """)
 
 LEAVE = Statement("DELETE FROM schedulers WHERE id = :owner OR expires_us < horae_now() - 3600000000")
@@ -145,20 +135,13 @@ def _judge_overdue(taken: list[int], ends: dict[int, int]) -> Steps[None]:
     jobs: dict[str, list[Row]] = {}
     for row in (yield OVERDUE(taken=gaps, grace_us=GRACE_US)):
         jobs.setdefault(row["job_id"], []).append(row)
-    for job_id, rows in jobs.items():
+    for rows in jobs.values():
         cursor_us = rows[0]["cursor_us"]
         has_later = cursor_us is not None and cursor_us <= now_us - GRACE_US
         ids = {row["due_us"]: row["id"] for row in rows}
-        definition = decode(rows[-1]["spec"])
-        late = too_late(definition.misfire, sorted(ids), now_us, has_later=has_later)
+        late = too_late(decode(rows[-1]["spec"]).misfire, sorted(ids), now_us, has_later=has_later)
         for reason in sorted(set(late.values())):
             yield from end_waiting([ids[due_us] for due_us in late if late[due_us] == reason], "skipped", reason)
-        if late:
-            # What does not run leaves room under `max_runs` for a later due time.
-            schedule = schedule_of(definition, job_id, rows[0]["created_us"])
-            has_room = definition.max_runs is not None and rows[0]["state"] == "active"
-            following = next_after(schedule, max(ids)) if has_room else None
-            yield UNCOUNT(gone=[(job_id, len(late), following)])
 
 
 @transaction

@@ -100,7 +100,11 @@ def misfire_limits(history: History) -> Iterator[Violation]:
     """I2: no more late due times are caught up at once than the policy says."""
     for job in history.jobs.values():
         specs = {version.number: version.spec.get("misfire", {}) for version in job.versions}
-        late = [run for run in job.runs if _is_fire(run) and run.queued_us - run.due_us > SURELY_LATE_US]
+        late = [
+            run
+            for run in job.runs
+            if _is_fire(run) and run.status != "skipped" and run.queued_us - run.due_us > SURELY_LATE_US
+        ]
         late.sort(key=lambda run: run.queued_us)
         for run, *others in _together(late):
             misfire = specs.get(run.version, {})
@@ -351,8 +355,8 @@ def _is_called_off(run: Run) -> bool:
 
 
 def _is_fire(run: Run) -> bool:
-    """A run of the schedule, also one that the overlap policy skipped when its time came."""
-    return run.cause == "schedule" and (run.status != "skipped" or run.reason == "overlap_skipped")
+    """A run of the schedule, also one that was skipped after it had been staged; other skips are spans."""
+    return run.cause == "schedule" and (run.status != "skipped" or run.skip_until_us is None)
 
 
 def _runs(history: History) -> Iterator[tuple[Job, Run]]:

@@ -111,9 +111,9 @@ class Worker:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
             return POLL_SECONDS  # the end of a run wakes us
-        worker = self.id
+        worker, sent = self.id, asyncio.get_running_loop().time()
         lines = await self._store.waiting_lines(self._prefixes())
-        watch(self._guard, lines.now_us)
+        watch(self._guard, lines.now_us, sent)
         if self._guard.held:
             return HELD_SECONDS
         await self._refresh_limits()
@@ -212,7 +212,7 @@ class Worker:
         if missing:
             for key, spec in (await self._store.specs(sorted(missing))).items():
                 self._specs[key] = _decode(spec)
-        while len(self._specs) > SPECS_KEPT:
+        while len(self._specs) > max(SPECS_KEPT, len(wanted)):
             self._specs.popitem(last=False)
         parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
         return await self._store.results_of(parents) if parents else {}
