@@ -106,7 +106,12 @@ class Commands:
         if document.get("name", word) != word:
             detail = f'The path names the job "{word}", the body "{document["name"]}".'
             raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
-        return await self.create_job(caller, {**document, "name": word}, once), True
+        try:
+            return await self.create_job(caller, {**document, "name": word}, once), True
+        except Conflict as error:
+            if error.code not in ("name_taken", "duplicate"):
+                raise
+        return await self.change_job(caller, word, document, once, None), False  # somebody else was faster
 
     async def pause_job(
         self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None

@@ -10,7 +10,7 @@ import pytest
 from horae.core.errors import Conflict
 from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
-from horae.ports import NewJob, NewRun, Once
+from horae.ports import LogChunk, NewJob, NewRun, Once
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
@@ -506,3 +506,13 @@ async def test_a_run_that_was_taken_meanwhile_is_not_ended_as_waiting(world: Wor
 
     assert await world.statuses(job) == ["running"]
     assert await world.settle([claimed]) == 1
+
+
+async def test_output_that_is_sent_again_is_kept_once(world: World, store: Store) -> None:
+    run = await world.run_now(await world.job())
+    chunks = [LogChunk(run, 1, 1, "one"), LogChunk(run, 1, 2, "two")]
+
+    await store.add_logs(chunks)
+    await store.add_logs(chunks)
+
+    assert [row["text"] for row in await store.logs(run, 0, 0, 10)] == ["one", "two"]

@@ -170,10 +170,14 @@ ORDER BY r.id
 LIMIT :most
 """)
 
+# A chunk that is sent again, because its answer was lost, is kept once.
 LOG = Statement("""
 INSERT INTO logs (run_id, attempt, seq, at_us, text)
 SELECT chunk.run_id, chunk.attempt, chunk.seq, horae_now(), chunk.text
 FROM {rows:chunk(run_id text, attempt integer, seq integer, text text)}
+WHERE NOT EXISTS (
+    SELECT 1 FROM logs l WHERE l.run_id = chunk.run_id AND l.attempt = chunk.attempt AND l.seq = chunk.seq
+)
 """)
 
 WORKER_LOST = "The worker stopped answering before it reported a result."
