@@ -136,12 +136,12 @@ def _of_skip(run: RunFact) -> Told:
 
 def _of_waiting(facts: Facts, run: RunFact) -> Told:
     if run.run_at_us > facts.now_us:
-        wait = format_duration(run.run_at_us - facts.now_us)
+        wait = _about(run.run_at_us - facts.now_us)
         if facts.at_us > facts.now_us:
             return "will_run", None, f"It is staged and starts in {wait}."
         return "waiting", "jitter", f"Its time has come; jitter delays the start by another {wait}."
     if run.attempt > 0 and run.available_us > facts.now_us:
-        wait = format_duration(run.available_us - facts.now_us)
+        wait = _about(run.available_us - facts.now_us)
         return (
             "waiting",
             "retry_backoff",
@@ -185,7 +185,7 @@ def _of_future(facts: Facts) -> Told:
     if most is not None and facts.due_us is None:
         return "will_not_run", "outside_window", f"The job has had all of its {most} runs."
     jitter = jitter_us(version.definition, facts.job_id, facts.at_us)
-    spread = f", {format_duration(jitter)} later by jitter" if jitter else ""
+    spread = f", {_about(jitter)} later by jitter" if jitter else ""
     if facts.fleet.schedulers == 0:
         return "will_run", "scheduler_down", "It is due, but no scheduler is alive now: it starts when one returns."
     return "will_run", "jitter" if jitter else None, f"It is due then and will start{spread}."
@@ -213,7 +213,7 @@ def _of_past(facts: Facts) -> Told:
 
 
 def _undecided(facts: Facts) -> Told:
-    late = format_duration(facts.now_us - facts.at_us)
+    late = _about(facts.now_us - facts.at_us)
     if facts.fleet.schedulers == 0:
         return (
             "missed",
@@ -278,7 +278,12 @@ def _late(run: RunFact) -> str:
     if run.started_us is None:
         return "without a start on record"
     late_us = max(0, run.started_us - run.run_at_us)
-    return "on time" if late_us < 1_000_000 else f"{format_duration(late_us // 1000 * 1000)} late"
+    return "on time" if late_us < 1_000_000 else f"{_about(late_us)} late"
+
+
+def _about(us: int) -> str:
+    """As exactly as people say it: tenths below ten seconds, then whole seconds."""
+    return f"{us / 1e6:.1f}s" if us < 10_000_000 else format_duration(round(us / 1e6) * 1_000_000)
 
 
 def _said(reason: str | None) -> str:
