@@ -67,16 +67,21 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """Held shards with their epochs; the store's time, the highest ever seen, and when another's lease runs out."""
+    """Held shards with their epochs; the store's time, the highest ever trusted, and when another's lease runs out;
+    the shards just taken that nobody had held for a while.
+    """
 
     held: dict[int, int]
     now_us: int
     high_us: int
     others_us: int
+    gaps: list[int]
 
 
 class LeaseStore(Protocol):
     def keep_leases(self, owner: str, ttl_us: int, trusted_us: int) -> Awaitable[Leases]: ...
+
+    def judge_overdue(self, shards: list[int]) -> Awaitable[int]: ...
 
     def release_leases(self, owner: str) -> Awaitable[None]: ...
 

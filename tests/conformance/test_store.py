@@ -14,6 +14,8 @@ from horae.ports import LogChunk, NewJob, NewRun, Once
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
+from horae.verify.records import read_history
+from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
 
@@ -516,3 +518,31 @@ async def test_output_that_is_sent_again_is_kept_once(world: World, store: Store
     await store.add_logs(chunks)
 
     assert [row["text"] for row in await store.logs(run, 0, 0, 10)] == ["one", "two"]
+
+
+async def test_the_whole_record_can_be_exported_and_verified(world: World, store: Store, clock: StoreClock) -> None:
+    await world.job(schedule="*/10 * * * * *")
+    failing = await world.job(schedule="@every 30s", retries=0)
+    for _ in range(20):
+        await world.plan()
+        await clock.advance(10)
+        claimed = await world.claim()
+        await world.settle([run for run in claimed if run.job_id != failing])
+        await world.settle([run for run in claimed if run.job_id == failing], "failed", "exception")
+
+    report = check(read_history([line async for line in store.export(10**15)]))
+
+    assert report.violations == []
+    assert report.counts["succeeded"] > 10
+
+
+async def test_catch_up_counts_staged_and_missed_together(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/5 * * * * *", misfire={"policy": "catch_up", "window": "1h", "max": 3})
+    await clock.advance(1)
+    await world.plan()
+    await clock.advance(40)
+
+    await World(store, "node-2").plan()
+
+    late = [run for run in await world.runs(job) if run["due_us"] <= clock.now_us - 5_000_000]
+    assert len([run for run in late if run["status"] == "queued"]) == 3

@@ -558,3 +558,18 @@ async def test_a_small_cache_of_definitions_never_loses_what_is_about_to_run() -
             await horae.advance(31)
 
     assert len(work.requests) == 40 * 6
+
+
+@virtual
+async def test_a_jump_of_the_clock_that_is_not_believed_skips_nothing() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "*/3 * * * * *", "misfire": "skip"})
+        await horae.advance(25)
+        horae.jump(3600)
+        await horae.advance(8)
+        horae.jump(-3600)
+        await horae.advance(60)
+        skipped = [run for run in await horae.runs(job) if run["status"] == "skipped" and run["skip_until_us"] is None]
+
+    assert skipped == []

@@ -66,15 +66,16 @@ def plan(cursor: Cursor, now_us: int, horizon_us: int) -> Plan:
     return Plan(slots, skips, None if len(slots) >= room else next_us)
 
 
-def too_late(misfire: Misfire, dues: list[int], now_us: int, *, has_later: bool) -> dict[int, str]:
-    """Which staged due times that were missed will not run, and why. `has_later`: the cursor missed some too."""
+def too_late(misfire: Misfire, dues: list[int], now_us: int, later: int) -> dict[int, str]:
+    """Which staged due times that were missed will not run, and why. `later` ones were missed after them."""
     match misfire.policy:
         case "skip":
             return dict.fromkeys(dues, "scheduler_down")
         case "run_once":
-            return dict.fromkeys(dues if has_later else dues[:-1], "scheduler_down")
+            return dict.fromkeys(dues if later else dues[:-1], "scheduler_down")
         case _:
-            kept = [due_us for due_us in dues if due_us >= now_us - misfire.window_us][: misfire.max]
+            room = max(0, misfire.max - later)
+            kept = [due_us for due_us in dues if due_us >= now_us - misfire.window_us][:room]
             return dict.fromkeys((due_us for due_us in dues if due_us not in kept), "catch_up_expired")
 
 

@@ -39,11 +39,14 @@ class Shards:
         if leases.held.keys() != self._held.keys():
             log("shards.held", node=self.owner, count=len(leases.held))
         self._held = leases.held
-        self.has_spoken = True
         self._good_until = sent + self._lease_seconds * (1 - MARGIN)
         watch(self._guard, leases.now_us, sent, leases.high_us)
         if not self._guard.held:
             self._trusted_us = leases.now_us
+            # A clock that jumped makes leases look as if nobody had held them; then nothing is judged.
+            if leases.gaps:
+                await self._store.judge_overdue(leases.gaps)
+        self.has_spoken = True
         others = (leases.others_us - leases.now_us) / 1e6 + 0.02
         return max(0.05, min(self._lease_seconds / 3, others))
 

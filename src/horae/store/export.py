@@ -21,7 +21,7 @@ PAGES = {
 SELECT j.id, j.tenant, j.name, j.state, j.created_us, t.due_us, t.fired
 FROM jobs j
 JOIN timers t ON t.job_id = j.id
-WHERE j.id > :after AND (CAST(:tenant AS TEXT) IS NULL OR j.tenant = :tenant) AND :number = :number
+WHERE j.id > :after AND (CAST(:tenant AS TEXT) IS NULL OR j.tenant = :tenant) AND CAST(:number AS BIGINT) = :number
 ORDER BY j.id
 LIMIT :most
 """),
@@ -36,7 +36,7 @@ LIMIT :most
     "event": Statement("""
 SELECT seq, at_us, kind, job_id, run_id, detail
 FROM events
-WHERE seq > :number AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND :after = :after
+WHERE seq > :number AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND CAST(:after AS TEXT) = :after
 ORDER BY seq
 LIMIT :most
 """),
@@ -44,7 +44,7 @@ LIMIT :most
 SELECT id, job_id, {_RUN}, state AS status, available_us, CAST(NULL AS BIGINT) AS ended_us, is_once,
        CAST(NULL AS BIGINT) AS skip_until_us, 0 AS skip_count
 FROM runs
-WHERE id > :after AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND :number = :number
+WHERE id > :after AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND CAST(:number AS BIGINT) = :number
 ORDER BY id
 LIMIT :most
 """),
@@ -65,14 +65,14 @@ LIMIT :most
     "worker": Statement("""
 SELECT id, expires_us
 FROM workers
-WHERE id > :after AND :number = :number AND CAST(:tenant AS TEXT) IS NOT DISTINCT FROM :tenant
+WHERE id > :after AND CAST(:number AS BIGINT) = :number AND CAST(:tenant AS TEXT) IS NOT DISTINCT FROM :tenant
 ORDER BY id
 LIMIT :most
 """),
     "dead_letter": Statement("""
 SELECT run_id, replayed_as
 FROM dead_letters
-WHERE run_id > :after AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND :number = :number
+WHERE run_id > :after AND (CAST(:tenant AS TEXT) IS NULL OR tenant = :tenant) AND CAST(:number AS BIGINT) = :number
 ORDER BY run_id
 LIMIT :most
 """),

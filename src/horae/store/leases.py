@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
-from horae.core.job import SHARDS
+from horae.core.document import schedule_of
+from horae.core.job import SHARDS, Misfire
 from horae.core.plan import GRACE_US, too_late
+from horae.core.schedule import count_between
 from horae.ports import Leases
 from horae.store.database import Row, Statement, Steps, transaction
 from horae.store.jobs import decode
@@ -74,8 +76,9 @@ WHERE expires_us > horae_now() AND started_us < horae_now() - :grace_us
 
 # Runs that were staged before a time with nobody there, came due in it, and were taken by nobody.
 OVERDUE = Statement("""
-SELECT r.id, r.job_id, r.due_us, t.due_us AS cursor_us, v.spec
+SELECT r.id, r.job_id, r.due_us, t.due_us AS cursor_us, v.spec, j.created_us
 FROM runs r
+JOIN jobs j ON j.id = r.job_id
 JOIN timers t ON t.job_id = r.job_id
 JOIN job_versions v ON v.job_id = r.job_id AND v.version = r.version
 WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us <= horae_now() - :grace_us
@@ -108,6 +111,8 @@ def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
     yield ANNOUNCE(owner=owner, ttl_us=ttl_us)
     held = {row["shard"]: row["epoch"] for row in (yield RENEW(owner=owner, ttl_us=ttl_us))}
     live = (yield LIVE())[0]["n"]
+    new: dict[int, int] = {}
+    ends: dict[int, int] = {}
     share = -(-SHARDS // max(live, 1))
     if len(held) < share:
         ends = {row["shard"]: row["expires_us"] for row in (yield ENDS())}
@@ -115,7 +120,6 @@ def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
         new = {row["shard"]: row["epoch"] for row in taken}
         if new:
             yield TOOK(owner=owner, detail=json.dumps(new))
-            yield from _judge_overdue([shard for shard in new if ends[shard]], ends)
         held |= new
     elif len(held) > share:
         extra = sorted(held)[share:]
@@ -123,25 +127,38 @@ def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
         held = {shard: epoch for shard, epoch in held.items() if shard not in extra}
     yield REMEMBER_TIME(trusted_us=trusted_us)
     clock = (yield READ_TIME(owner=owner))[0]
-    return Leases(held, clock["now_us"], clock["high_us"], clock["others_us"] or clock["now_us"] + ttl_us)
+    now_us = clock["now_us"]
+    gaps = [shard for shard in new if ends[shard] and now_us - ends[shard] > GRACE_US]
+    return Leases(held, now_us, clock["high_us"], clock["others_us"] or now_us + ttl_us, gaps)
 
 
-def _judge_overdue(taken: list[int], ends: dict[int, int]) -> Steps[None]:
+@transaction
+def judge_overdue(shards: list[int]) -> Steps[int]:
     """After a time with neither scheduler nor worker, the misfire policy also judges what had been staged for it."""
+    if (yield HAS_WORKERS(grace_us=GRACE_US))[0]["n"]:
+        return 0
     now_us = (yield NOW())[0]["now_us"]
-    gaps = [(shard,) for shard in taken if now_us - ends[shard] > GRACE_US]
-    if not gaps or (yield HAS_WORKERS(grace_us=GRACE_US))[0]["n"]:
-        return
     jobs: dict[str, list[Row]] = {}
-    for row in (yield OVERDUE(taken=gaps, grace_us=GRACE_US)):
+    for row in (yield OVERDUE(taken=[(shard,) for shard in shards], grace_us=GRACE_US)):
         jobs.setdefault(row["job_id"], []).append(row)
+    skipped = 0
     for rows in jobs.values():
-        cursor_us = rows[0]["cursor_us"]
-        has_later = cursor_us is not None and cursor_us <= now_us - GRACE_US
+        misfire = decode(rows[-1]["spec"]).misfire
         ids = {row["due_us"]: row["id"] for row in rows}
-        late = too_late(decode(rows[-1]["spec"]).misfire, sorted(ids), now_us, has_later=has_later)
+        late = too_late(misfire, sorted(ids), now_us, _missed_later(rows[-1], misfire, now_us))
         for reason in sorted(set(late.values())):
             yield from end_waiting([ids[due_us] for due_us in late if late[due_us] == reason], "skipped", reason)
+        skipped += len(late)
+    return skipped
+
+
+def _missed_later(row: Row, misfire: Misfire, now_us: int) -> int:
+    """How many due times after the staged ones were missed too, as far as it matters to the policy."""
+    late_us = now_us - GRACE_US
+    if row["cursor_us"] is None or row["cursor_us"] > late_us:
+        return 0
+    schedule = schedule_of(decode(row["spec"]), row["job_id"], row["created_us"])
+    return count_between(schedule, max(row["cursor_us"], now_us - misfire.window_us), late_us, max(1, misfire.max))
 
 
 @transaction
