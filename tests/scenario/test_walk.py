@@ -573,3 +573,24 @@ async def test_a_jump_of_the_clock_that_is_not_believed_skips_nothing() -> None:
         skipped = [run for run in await horae.runs(job) if run["status"] == "skipped" and run["skip_until_us"] is None]
 
     assert skipped == []
+
+
+@virtual
+async def test_a_run_that_is_about_to_start_is_no_stray() -> None:
+    """The question for strays was asked before the claim and answered while its definitions were still on their way."""
+    work = Scripted()
+    async with Horae(nodes=2, executors={"noop": work}) as horae:
+        await horae.advance(4.9)
+        real = horae.store.running_of
+
+        async def asked_early(worker: str, older_than_us: int) -> dict[str, int]:
+            await asyncio.sleep(6)
+            return await real(worker, older_than_us)
+
+        horae.store.running_of = asked_early  # type: ignore[method-assign]
+        await horae.advance(0.5)
+        delay(horae, "specs", 8)
+        await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(30)
+
+    assert len(work.requests) == 1

@@ -92,7 +92,7 @@ class Worker:
         self._limits: dict[tuple[str, str], Limit] = {}
         self._limits_at = float("-inf")
         self._turn = 0
-        self._is_claiming = False
+        self._claims_under_way = 0
         self._is_draining = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
@@ -128,7 +128,7 @@ class Worker:
         return _until_next([waiting for waiting, _ in served], lines.now_us)
 
     async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> bool:
-        self._is_claiming = True
+        self._claims_under_way += 1
         try:
             claimed = await self._take(due, room)
             if claimed:
@@ -136,7 +136,7 @@ class Worker:
                 await self._start(claimed)
             return bool(claimed)
         finally:
-            self._is_claiming = False
+            self._claims_under_way -= 1
 
     async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
         worker = self.id
@@ -293,9 +293,12 @@ class Worker:
         Not while an answer is still awaited: a slow one would start what another worker was given meanwhile.
         """
         worker = self.id
-        if self._is_claiming:
+        if self._claims_under_way:
             return BUSY_SECONDS
-        for run_id, token in (await self._store.running_of(worker, STRAY_US)).items():
+        running = await self._store.running_of(worker, STRAY_US)
+        if self._claims_under_way:
+            return BUSY_SECONDS  # it may be on the list that just came, and not yet be known here
+        for run_id, token in running.items():
             known = self._claims.get(run_id)
             if worker == self.id and (known is None or known.token != token) and not self.results.holds(run_id):
                 warn("run.stray", run=run_id, worker=worker)
