@@ -65,6 +65,27 @@ def test_max_runs_leaves_no_next_time() -> None:
     assert made.next_us is None
 
 
+def test_a_full_batch_is_not_the_end_of_a_schedule() -> None:
+    misfire = Misfire(policy="catch_up", window_us=86_400 * SECOND, max=1000)
+    now = START + 3600 * SECOND
+
+    made = plan(cursor("* * * * * *", misfire=misfire), now, now + 15 * SECOND)
+
+    assert len(made.slots) == 1000
+    assert made.next_us is not None
+
+
+def test_behind_the_last_allowed_run_nothing_is_skipped() -> None:
+    misfire = Misfire(policy="catch_up", window_us=3600 * SECOND, max=2)
+    now = START + 10 * MINUTE
+
+    made = plan(cursor("* * * * *", misfire=misfire, max_runs=2), now, now)
+
+    assert len(made.slots) == 2
+    assert made.skips == []
+    assert made.next_us is None
+
+
 def test_a_year_of_missed_seconds_is_one_record_and_takes_no_time() -> None:
     late = START + 366 * 86_400 * SECOND
 

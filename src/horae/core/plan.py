@@ -63,7 +63,11 @@ def plan(cursor: Cursor, now_us: int, horizon_us: int) -> Plan:
         due.append(next_us)
         next_us = next_after(cursor.schedule, next_us)
     slots = [Slot(at, at + jitter_us(cursor.definition, cursor.job_id, at)) for at in due]
-    return Plan(slots, skips, None if len(slots) >= room else next_us)
+    most = cursor.definition.max_runs
+    if most is None or cursor.fired + len(slots) < most:
+        return Plan(slots, skips, next_us)
+    # Behind the last allowed run there are no due times, so none to skip either.
+    return Plan(slots, [skip for skip in skips if skip.from_us < slots[-1].due_us], None)
 
 
 def too_late(misfire: Misfire, dues: list[int], now_us: int, later: int) -> dict[int, str]:

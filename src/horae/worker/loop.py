@@ -293,10 +293,10 @@ class Worker:
         Not while an answer is still awaited: a slow one would start what another worker was given meanwhile.
         """
         worker = self.id
-        if self._claims_under_way:
+        if not self._may_judge_strays():
             return BUSY_SECONDS
         running = await self._store.running_of(worker, STRAY_US)
-        if self._claims_under_way:
+        if not self._may_judge_strays():
             return BUSY_SECONDS  # it may be on the list that just came, and not yet be known here
         for run_id, token in running.items():
             known = self._claims.get(run_id)
@@ -304,6 +304,9 @@ class Worker:
                 warn("run.stray", run=run_id, worker=worker)
                 self.results.again(Again(run_id, token, 0, None, None, counts=False))
         return self._settings.heartbeat_seconds
+
+    def _may_judge_strays(self) -> bool:
+        return self._claims_under_way == 0
 
     async def watch_cancels(self) -> float:
         if self._tasks:
