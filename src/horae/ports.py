@@ -95,6 +95,7 @@ class DueTimer:
     fired: int
     created_us: int
     spec: str
+    called_off: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

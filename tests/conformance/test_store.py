@@ -10,7 +10,7 @@ import pytest
 from horae.core.errors import Conflict
 from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
-from horae.ports import LogChunk, NewJob, NewRun, Once
+from horae.ports import LogChunk, Merge, NewJob, NewRun, Once
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
@@ -323,6 +323,60 @@ async def test_an_edit_of_the_schedule_never_fires_the_past(world: World, store:
     await world.plan()
 
     assert [r["due_us"] for r in await world.runs(job)] == [START_US + 60_000_000]
+
+
+def schedule_to(text: str) -> Merge:
+    return lambda current, *_: msgspec.structs.replace(current, schedule=(text,))
+
+
+async def _seconds(world: World, job: str) -> list[tuple[str, int, int]]:
+    """Oldest first: status, and the first and last second it stands for."""
+    rows = sorted(await world.runs(job), key=lambda row: row["due_us"])
+    spans = [(r["status"], r["due_us"], r["skip_until_us"] or r["due_us"]) for r in rows]
+    return [
+        (status, (from_us - START_US) // 1_000_000, (to_us - START_US) // 1_000_000) for status, from_us, to_us in spans
+    ]
+
+
+async def _call_off(world: World, store: Store, job: str, second: int) -> str:
+    (run,) = [row["id"] for row in await world.runs(job) if row["due_us"] == START_US + second * 1_000_000]
+    await store.cancel_run(None, TENANT, run)
+    return str(run)
+
+
+async def test_a_due_time_called_off_ahead_is_not_planned_again_by_an_edit(world: World, store: Store) -> None:
+    job = await world.job(schedule="*/5 * * * * *", max_runs=6)
+    await world.plan()
+    await _call_off(world, store, job, 10)
+
+    await store.change_job(None, TENANT, job, "test", schedule_to("*/2 * * * * *"), 1)
+    await world.plan()
+
+    queued = [("queued", at, at) for at in (2, 4, 6, 8)]
+    assert await _seconds(world, job) == [*queued, ("cancelled", 10, 10), ("queued", 12, 12)]  # six with the cancelled
+
+
+async def test_a_skipped_stretch_leaves_out_what_was_called_off(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/5 * * * * *", misfire="skip")
+    await world.plan()
+    await _call_off(world, store, job, 10)
+    await store.change_job(None, TENANT, job, "test", schedule_to("*/2 * * * * *"), 1)
+
+    await clock.advance(20)
+    await store.change_job(None, TENANT, job, "test", schedule_to("0 0 * * *"), 2)
+
+    assert await _seconds(world, job) == [("skipped", 2, 8), ("cancelled", 10, 10), ("skipped", 12, 20)]
+
+
+async def test_a_called_off_due_time_that_was_retried_is_planned_like_the_others(world: World, store: Store) -> None:
+    job = await world.job(schedule="*/5 * * * * *")
+    await world.plan()
+    await store.retry_run(None, TENANT, await _call_off(world, store, job, 10))
+
+    await store.change_job(None, TENANT, job, "test", schedule_to("*/10 * * * * *"), 1)
+    await world.plan()
+
+    assert await _seconds(world, job) == [("queued", 10, 10)]
 
 
 async def test_keys_make_a_repeat_harmless(store: Store, world: World) -> None:

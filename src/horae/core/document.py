@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -93,12 +93,18 @@ def render_definition(definition: Definition) -> dict[str, Any]:
     }
 
 
-def schedule_of(definition: Definition, job_id: str, created_us: int) -> Schedule:
-    """The compiled schedule. Jobs whose lines depend on neither the job nor its birth share one object."""
+def schedule_of(
+    definition: Definition, job_id: str, created_us: int, without: frozenset[int] = frozenset()
+) -> Schedule:
+    """The compiled schedule. Jobs whose lines depend on neither the job nor its birth share one object. `without` are
+    due times that were called off by hand.
+    """
     key = _key_of(definition)
     is_anchored, is_seeded = _dependence(definition.schedule)
     schedule = _compile_own(key, job_id) if is_seeded else _compile_shared(key)
-    return _anchored(schedule, _anchor_us(definition, created_us)) if is_anchored else schedule
+    if is_anchored:
+        schedule = _anchored(schedule, _anchor_us(definition, created_us))
+    return replace(schedule, without=without) if without else schedule
 
 
 def schedule_type(definition: Definition, schedule: Schedule) -> str:

@@ -101,9 +101,9 @@ def _missed(cursor: Cursor, now_us: int, late_us: int) -> tuple[list[int], list[
     next_us = next_after(schedule, latest)
     match misfire.policy:
         case "skip":
-            return [], _skip(schedule, cursor.due_us, latest, "scheduler_down"), next_us
+            return [], skips_between(schedule, cursor.due_us, latest, "scheduler_down"), next_us
         case "run_once":
-            return [latest], _skip(schedule, cursor.due_us, latest - 1, "scheduler_down"), next_us
+            return [latest], skips_between(schedule, cursor.due_us, latest - 1, "scheduler_down"), next_us
         case _:
             return *_catch_up(cursor, now_us - misfire.window_us, latest), next_us
 
@@ -112,22 +112,28 @@ def _catch_up(cursor: Cursor, window_us: int, latest: int) -> tuple[list[int], l
     schedule = cursor.schedule
     first = cursor.due_us if cursor.due_us >= window_us else next_after(schedule, window_us - 1)
     if first is None or first > latest:
-        return [], _skip(schedule, cursor.due_us, latest, "catch_up_expired")
+        return [], skips_between(schedule, cursor.due_us, latest, "catch_up_expired")
     caught = [first]
     while len(caught) < cursor.definition.misfire.max:
         following = next_after(schedule, caught[-1])
         if following is None or following > latest:
             break
         caught.append(following)
-    before = _skip(schedule, cursor.due_us, first - 1, "catch_up_expired")
-    after = _skip(schedule, caught[-1] + 1, latest, "catch_up_expired")
+    before = skips_between(schedule, cursor.due_us, first - 1, "catch_up_expired")
+    after = skips_between(schedule, caught[-1] + 1, latest, "catch_up_expired")
     return caught, before + after
 
 
-def _skip(schedule: Schedule, from_us: int, until_us: int, reason: str) -> list[Skip]:
-    """One record for a whole stretch, however long the outage was; none for an empty one."""
-    first = next_after(schedule, from_us - 1)
-    if first is None or first > until_us:
-        return []
-    last = latest_at_or_before(schedule, until_us, first) or first
-    return [Skip(first, last, count_between(schedule, first, last, COUNT_AT_MOST), reason)]
+def skips_between(schedule: Schedule, from_us: int, until_us: int, reason: str) -> list[Skip]:
+    """One record for a whole stretch, however long the outage was; none for an empty one. A due time that was called
+    off has its own record, so a stretch ends before it.
+    """
+    gaps = sorted(at for at in schedule.without if from_us <= at <= until_us)
+    stretches = zip([from_us, *gaps], [*gaps, until_us + 1], strict=True)
+    found = []
+    for start, end in stretches:
+        first = next_after(schedule, start - 1)
+        if first is not None and first < end:
+            last = latest_at_or_before(schedule, end - 1, first) or first
+            found.append(Skip(first, last, count_between(schedule, first, last, COUNT_AT_MOST), reason))
+    return found

@@ -78,6 +78,7 @@ class Schedule:
     end_us: int | None
     calendar: Calendar | None
     seed: str
+    without: frozenset[int] = frozenset()
 
 
 def parse_schedule(  # noqa: PLR0913 - the whole of what decides when a job is due
@@ -111,6 +112,13 @@ def parse_schedule(  # noqa: PLR0913 - the whole of what decides when a job is d
 
 def next_after(schedule: Schedule, after_us: int) -> int | None:
     """The first due time strictly after the given instant."""
+    due_us = _next_within(schedule, after_us)
+    while due_us in schedule.without:
+        due_us = _next_within(schedule, due_us)
+    return due_us
+
+
+def _next_within(schedule: Schedule, after_us: int) -> int | None:
     start_us, end_us = schedule.start_us, schedule.end_us
     if start_us is not None and after_us < start_us:
         after_us = start_us - 1
@@ -152,7 +160,8 @@ def count_between(schedule: Schedule, from_us: int, to_us: int, at_most: int) ->
     """How many due times from `from_us` to `to_us`, both included; stops at `at_most`."""
     from_us = from_us if schedule.start_us is None else max(from_us, schedule.start_us)
     to_us = min(to_us, HORIZON_US - 1 if schedule.end_us is None else schedule.end_us)
-    line = schedule.lines[0] if len(schedule.lines) == 1 and schedule.calendar is None else None
+    is_plain = len(schedule.lines) == 1 and schedule.calendar is None and not schedule.without
+    line = schedule.lines[0] if is_plain else None
     if isinstance(line, Cron):
         return min(at_most, _count_of_cron(schedule, line, from_us, to_us))
     if isinstance(line, Every):

@@ -65,7 +65,7 @@ class Planner:
         for timer in timers:
             try:
                 definition = _decode(timer.spec)
-                schedule = schedule_of(definition, timer.job_id, timer.created_us)
+                schedule = schedule_of(definition, timer.job_id, timer.created_us, timer.called_off)
                 cursor = Cursor(timer.job_id, definition, schedule, timer.due_us, timer.fired)
                 decisions.append(Decision(timer, held[timer.shard], plan(cursor, now_us, horizon_us)))
             except Exception as error:  # noqa: BLE001 one broken job must not stop the others of its shard

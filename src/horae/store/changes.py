@@ -7,14 +7,15 @@ decided against a cursor that stands still.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from horae.core.document import schedule_of
 from horae.core.errors import Invalid, Stale
 from horae.core.job import Definition
-from horae.core.plan import COUNT_AT_MOST
+from horae.core.plan import skips_between
 from horae.core.run import run_id, scheduled_key
-from horae.core.schedule import count_between, latest_at_or_before, next_after
+from horae.core.schedule import next_after
 from horae.ports import Merge, NewJob
 from horae.store.database import Statement, Steps, transaction
 from horae.store.jobs import (
@@ -63,6 +64,8 @@ FROM (SELECT due_us FROM runs
      ) AS ahead
 """)
 
+CALLED_OFF = Statement("SELECT due_us FROM called_off WHERE job_id = :id")
+
 SET_TIMER = Statement("""
 UPDATE timers
 SET due_us = :due_us, version = :version, fired = :fired
@@ -98,29 +101,42 @@ VALUES (:at_us, :tenant, :kind, :job_id, :actor, :reason, :detail)
 SCHEDULE_FIELDS = ("schedule", "timezone", "dst", "calendar", "start_us", "end_us", "max_runs")
 
 
-def _withdraw(held: Held) -> Steps[tuple[int | None, int]]:
-    """Takes back what is staged: where the cursor and the count of fires stand without it."""
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Where a job's schedule stands without what was staged: its cursor, its count of fires, and the due times ahead
+    that were called off by hand, which are decided.
+    """
+
+    due_us: int | None
+    fired: int
+    called_off: frozenset[int]
+
+
+def _withdraw(held: Held) -> Steps[Undecided]:
+    """Takes back what is staged."""
     rows = yield WITHDRAW(id=held.id, now_us=held.now_us)
     dues = [row["due_us"] for row in rows]
     if held.due_us is not None:
         dues.append(held.due_us)
-    return (min(dues) if dues else None), held.fired - len(rows)
+    # Read last: a cancel that was under way has let go of its run by now.
+    called_off = frozenset(row["due_us"] for row in (yield CALLED_OFF(id=held.id)))
+    return Undecided(min(dues, default=None), held.fired - len(rows), called_off)
 
 
-def _give_up_missed(held: Held, due_us: int | None, reason: str) -> Steps[None]:
+def _give_up_missed(held: Held, left: Undecided, reason: str) -> Steps[None]:
     """Due times that passed undecided before this change are decided now: they will not run."""
-    if due_us is None or due_us > held.now_us:
+    if left.due_us is None or left.due_us > held.now_us:
         return
-    schedule = schedule_of(held.definition, held.id, held.row["created_us"])
-    last = latest_at_or_before(schedule, held.now_us, due_us) or due_us
-    yield RECORD_SKIP(
-        run_id=run_id(held.id, scheduled_key(due_us), due_us),
-        id=held.id,
-        from_us=due_us,
-        until_us=last,
-        count=count_between(schedule, due_us, last, COUNT_AT_MOST),
-        reason=reason,
-    )
+    schedule = schedule_of(held.definition, held.id, held.row["created_us"], left.called_off)
+    for skip in skips_between(schedule, left.due_us, held.now_us, reason):
+        yield RECORD_SKIP(
+            run_id=run_id(held.id, scheduled_key(skip.from_us), skip.from_us),
+            id=held.id,
+            from_us=skip.from_us,
+            until_us=skip.until_us,
+            count=skip.count,
+            reason=reason,
+        )
 
 
 @transaction
@@ -144,12 +160,13 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         conflict = name_conflict(resolved.name, {row["name"] for row in taken})
         if conflict:
             raise conflict
-    due_us, fired = yield from _withdraw(held)
+    left = yield from _withdraw(held)
+    due_us = left.due_us
     version = held.row["version"] + 1
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
-        yield from _give_up_missed(held, due_us, "schedule_changed")
-        due_us = _first_in_force(resolved, held, fired, (yield from _floor(held)))
-    yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=fired)
+        yield from _give_up_missed(held, left, "schedule_changed")
+        due_us = _first_in_force(resolved, held, left, (yield from _floor(held)))
+    yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
     yield from _write_version(tenant, actor, held, resolved, version)
     return held.id
 
@@ -161,18 +178,18 @@ def _floor(held: Held) -> Steps[int]:
     return max(held.now_us, rows[0]["last_us"] or 0)
 
 
-def _first_in_force(definition: Definition, held: Held, fired: int, floor_us: int) -> int | None:
+def _first_in_force(definition: Definition, held: Held, left: Undecided, floor_us: int) -> int | None:
     """The first due time from now on, or from the end of the pause; none while the pause has no end."""
     if not held.is_paused:
-        return _first(definition, held, fired, after_us=floor_us)
+        return _first(definition, held, left, after_us=floor_us)
     until_us = held.row["pause_until_us"]
-    return None if until_us is None else _first(definition, held, fired, after_us=max(until_us - 1, floor_us))
+    return None if until_us is None else _first(definition, held, left, after_us=max(until_us - 1, floor_us))
 
 
-def _first(definition: Definition, held: Held, fired: int, *, after_us: int) -> int | None:
-    if definition.max_runs is not None and fired >= definition.max_runs:
+def _first(definition: Definition, held: Held, left: Undecided, *, after_us: int) -> int | None:
+    if definition.max_runs is not None and left.fired >= definition.max_runs:
         return None
-    return next_after(schedule_of(definition, held.id, held.row["created_us"]), after_us)
+    return next_after(schedule_of(definition, held.id, held.row["created_us"], left.called_off), after_us)
 
 
 def _write_version(tenant: str, actor: str, held: Held, definition: Definition, version: int) -> Steps[None]:
@@ -206,14 +223,14 @@ def _write_version(tenant: str, actor: str, held: Held, definition: Definition, 
 def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str | None) -> Steps[str]:
     """No due time from now on, or from now until `until_us`, makes a run; waiting runs whose time came still run."""
     held = yield from hold_alive(tenant, word)
-    due_us, fired = yield from _withdraw(held)
+    left = yield from _withdraw(held)
     if not held.is_paused:
-        yield from _give_up_missed(held, due_us, "job_paused")
+        yield from _give_up_missed(held, left, "job_paused")
     resume_us = None
     if until_us is not None:
         floor_us = yield from _floor(held)
-        resume_us = _first(held.definition, held, fired, after_us=max(until_us - 1, floor_us))
-    yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=fired)
+        resume_us = _first(held.definition, held, left, after_us=max(until_us - 1, floor_us))
+    yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=left.fired)
     paused_us = held.row["paused_us"] if held.is_paused else held.now_us
     yield SET_STATE(
         id=held.id, state="paused", paused_us=paused_us, until_us=until_us, reason=reason, now_us=held.now_us
@@ -228,9 +245,9 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
     held = yield from hold_alive(tenant, word)
     if held.is_paused:
         # A due time after the announced end of the pause may be staged already; it is planned anew with the others.
-        _, fired = yield from _withdraw(held)
-        due_us = _first(held.definition, held, fired, after_us=(yield from _floor(held)))
-        yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=fired)
+        left = yield from _withdraw(held)
+        due_us = _first(held.definition, held, left, after_us=(yield from _floor(held)))
+        yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=left.fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
     return held.id
@@ -242,9 +259,9 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     held = yield from hold(tenant, word)
     if held.row["state"] == "deleted":
         return held.id
-    due_us, fired = yield from _withdraw(held)
-    yield from _give_up_missed(held, due_us, "schedule_changed")
-    yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=fired)
+    left = yield from _withdraw(held)
+    yield from _give_up_missed(held, left, "schedule_changed")
+    yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=left.fired)
     waiting = yield WAITING_RUNS(id=held.id)
     yield from end_waiting([row["id"] for row in waiting], "cancelled", "cancelled_by_user")
     yield STOP_RUNNING(id=held.id, reason="cancelled_by_user")

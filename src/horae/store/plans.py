@@ -17,10 +17,17 @@ WITH t AS MATERIALIZED (
     ORDER BY due_us
     LIMIT :most
 )
-SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, j.created_us, v.spec, (SELECT horae_now()) AS now_us
+SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, j.created_us, v.spec, (SELECT horae_now()) AS now_us,
+       EXISTS (SELECT 1 FROM called_off c WHERE c.job_id = t.job_id) AS has_called_off
 FROM t
 JOIN jobs j ON j.id = t.job_id
 JOIN job_versions v ON v.job_id = t.job_id AND v.version = t.version
+""")
+
+CALLED_OFF = Statement("""
+SELECT c.job_id, c.due_us
+FROM {rows:wanted(job_id text)}
+JOIN called_off c ON c.job_id = wanted.job_id
 """)
 
 # When the first of the others comes into sight.
@@ -112,7 +119,11 @@ RETURNING 1
 @reading
 def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     rows = yield DUE(held=[(shard,) for shard in shards], ahead_us=ahead_us, most=most)
-    timers = [_timer(row) for row in rows]
+    called_off: dict[str, set[int]] = {row["job_id"]: set() for row in rows if row["has_called_off"]}
+    if called_off:
+        for row in (yield CALLED_OFF(wanted=[(job_id,) for job_id in called_off])):
+            called_off[row["job_id"]].add(row["due_us"])
+    timers = [_timer(row, frozenset(called_off.get(row["job_id"], ()))) for row in rows]
     if len(rows) == most:
         return Scan(timers, rows[0]["now_us"], None)
     clock = (yield NEXT(ahead_us=ahead_us))[0]
@@ -151,7 +162,14 @@ def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
     return plan(owner=owner, due=cursors, slots=slots, skips=skips)
 
 
-def _timer(row: Row) -> DueTimer:
+def _timer(row: Row, called_off: frozenset[int]) -> DueTimer:
     return DueTimer(
-        row["job_id"], row["shard"], row["due_us"], row["version"], row["fired"], row["created_us"], row["spec"]
+        row["job_id"],
+        row["shard"],
+        row["due_us"],
+        row["version"],
+        row["fired"],
+        row["created_us"],
+        row["spec"],
+        called_off,
     )

@@ -10,6 +10,19 @@ from horae.store.results import end_waiting
 
 LIVE = Statement("SELECT id, state, cancel FROM runs WHERE id = :run_id AND tenant = :tenant FOR UPDATE")
 
+CALL_OFF = Statement("""
+INSERT INTO called_off (job_id, due_us)
+SELECT r.job_id, r.due_us
+FROM runs r
+WHERE r.id = :run_id AND r.cause = 'schedule' AND r.due_us > horae_now()
+ON CONFLICT (job_id, due_us) DO NOTHING
+""")
+
+CALL_ON_AGAIN = Statement("""
+DELETE FROM called_off
+WHERE (job_id, due_us) IN (SELECT job_id, due_us FROM runs WHERE id = :run_id AND cause = 'schedule')
+""")
+
 ENDED = Statement("""
 SELECT h.id, h.job_id, h.status, h.payload, h.cause, h.attempt, j.state AS job_state
 FROM history h
@@ -72,6 +85,7 @@ def cancel(tenant: str, run_id: str) -> Steps[None]:
     live = yield LIVE(run_id=run_id, tenant=tenant)
     if live:
         if live[0]["state"] == "queued":
+            yield CALL_OFF(run_id=run_id)
             yield from end_waiting([run_id], "cancelled", "cancelled_by_user")
         else:
             yield ASK_TO_STOP(run_id=run_id, reason="cancelled_by_user")
@@ -96,6 +110,7 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
         yield KEEP_LAST_ATTEMPT(run_id=run_id)
         yield FORGET_END(run_id=run_id)
         yield UNBURY(run_id=run_id)
+        yield CALL_ON_AGAIN(run_id=run_id)
         yield RETRIED(tenant=tenant, job_id=row["job_id"], run_id=run_id)
 
 

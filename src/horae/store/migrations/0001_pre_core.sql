@@ -60,6 +60,13 @@ CREATE TABLE timers (
 );
 CREATE INDEX timers_by_due ON timers (due_us, shard) WHERE due_us IS NOT NULL;
 
+-- Due times whose staged run was cancelled by hand before its time: no edit plans them again.
+CREATE TABLE called_off (
+    job_id {key} NOT NULL,
+    due_us BIGINT NOT NULL,
+    PRIMARY KEY (job_id, due_us)
+);
+
 -- The live queue: runs that are not over.
 CREATE TABLE runs (
     id {key} PRIMARY KEY,
