@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from horae.core.calendars import check_days
+from horae.core.checks import check_token, unsound
 from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
-from horae.ports import JobStore, NewJob, NewRun, Once
+from horae.ports import JobStore, NewJob, NewRun, Once, StoredRow
 
 # What makes a document a job of its own rather than a change of one.
 WHOLE = {
@@ -58,6 +60,7 @@ class Commands:
     ) -> list[str | HoraeError]:
         """The id of each job, or why it was refused, in order. `atomic`: all or none."""
         now_us = await self._store.now()
+        documents = await self._with_calendars(caller, documents)
         parsed = []
         for number, document in enumerate(documents):
             parsed.append(self._parse(document, caller, now_us))
@@ -86,6 +89,7 @@ class Commands:
         self, caller: Caller, word: str, document: object, once: Once | None, base_version: int | None
     ) -> str:
         """Only the fields given change. Raises Stale when `base_version` is no longer the current one."""
+        (document,) = await self._with_calendars(caller, [document])
 
         def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
             return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self._allow)
@@ -112,6 +116,30 @@ class Commands:
             if error.code not in ("name_taken", "duplicate"):
                 raise
         return await self.change_job(caller, word, document, once, None), False  # somebody else was faster
+
+    async def _with_calendars(self, caller: Caller, documents: list[object]) -> list[object]:
+        """A calendar that the tenant has defined, in place of its name; a name that is not known may be a country's."""
+        named = {index: doc for index, doc in enumerate(documents) if isinstance(doc, dict) and _names_calendar(doc)}
+        if not named:
+            return documents
+        names = sorted({doc["calendar"] for doc in named.values()})
+        known = await self._store.find_calendars(caller.tenant, names)
+        filled = [*documents]
+        for index, doc in named.items():
+            if doc["calendar"] in known:
+                filled[index] = {**doc, "calendar": {"name": doc["calendar"], **known[doc["calendar"]]}}
+        return filled
+
+    async def put_calendar(self, caller: Caller, name: str, document: object) -> StoredRow:
+        """Jobs that name it follow within a second or two, each by a version of its own."""
+        check_token(name, "/calendar")
+        days = check_days(document)
+        row = await self._store.put_calendar(caller.tenant, name, days)
+        self._wake()
+        return row
+
+    async def delete_calendar(self, caller: Caller, name: str) -> None:
+        await self._store.delete_calendar(caller.tenant, name)
 
     async def pause_job(
         self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
@@ -161,6 +189,11 @@ class RunRequest:
     payload: str | None = None
     priority: str | None = None
     run_at_us: int | None = None
+
+
+def _names_calendar(document: dict[str, Any]) -> bool:
+    name = document.get("calendar")
+    return isinstance(name, str) and not unsound(name)
 
 
 def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:

@@ -257,6 +257,16 @@ class FleetStore(Protocol):
 class Chores:
     has_lost: bool
     has_gated: bool
+    has_stale: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StaleJob:
+    """A job planned by an older version of the calendar that it names."""
+
+    tenant: str
+    job_id: str
+    calendar: str
 
 
 class JanitorStore(Protocol):
@@ -267,6 +277,12 @@ class JanitorStore(Protocol):
     def gate(self) -> Awaitable[int]: ...
 
     def sweep(self, retention_us: int) -> Awaitable[int]: ...
+
+    def stale_jobs(self, most: int) -> Awaitable[list[StaleJob]]: ...
+
+    def change_job(
+        self, once: Once | None, tenant: str, word: str, actor: str, merge: Merge, base_version: int | None
+    ) -> Awaitable[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +349,12 @@ class JobStore(Protocol):
 
     def trigger(self, once: Once | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
 
+    def find_calendars(self, tenant: str, names: list[str]) -> Awaitable[dict[str, JsonObject]]: ...
+
+    def put_calendar(self, tenant: str, name: str, spec: JsonObject) -> Awaitable[StoredRow]: ...
+
+    def delete_calendar(self, tenant: str, name: str) -> Awaitable[None]: ...
+
     def cancel_run(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
     def retry_run(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
@@ -365,6 +387,8 @@ class ViewStore(Protocol):
     def run(self, tenant: str, run_id: str) -> Awaitable[tuple[StoredRow, list[StoredRow]]]: ...
 
     def logs(self, run_id: str, attempt: int, seq: int, most: int) -> Awaitable[list[StoredRow]]: ...
+
+    def calendars(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
 
     def versions(self, tenant: str, word: str) -> Awaitable[list[StoredRow]]: ...
 

@@ -11,6 +11,7 @@ import pytest
 from horae.store.postgres import PostgresDatabase
 from horae.store.sqlite import SqliteDatabase
 from horae.store.store import Store
+from tests.conformance.world import World
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
 
@@ -73,3 +74,8 @@ def store(store_and_clock: tuple[Store, StoreClock]) -> Store:
 @pytest.fixture
 def clock(store_and_clock: tuple[Store, StoreClock]) -> StoreClock:
     return store_and_clock[1]
+
+
+@pytest.fixture
+def world(store: Store) -> World:
+    return World(store)

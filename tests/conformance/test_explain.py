@@ -21,11 +21,6 @@ MINUTE = 60_000_000
 AT = START_US + MINUTE  # the first due time of "* * * * *"
 
 
-@pytest.fixture
-def world(store: Store) -> World:
-    return World(store)
-
-
 class Asking:
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -20,11 +20,6 @@ from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
 
 
-@pytest.fixture
-def world(store: Store) -> World:
-    return World(store)
-
-
 async def test_a_due_time_becomes_one_run_before_it_is_due_and_cannot_be_claimed_early(
     world: World, clock: StoreClock
 ) -> None:

@@ -14,10 +14,9 @@ from horae.api.access import Access, OpenAccess
 from horae.api.app import make_app
 from horae.commands import Commands
 from horae.store.store import Store
-from tests.conformance.conftest import clock, dialect, store, store_and_clock
-from tests.conformance.world import World
+from tests.conformance.conftest import clock, dialect, store, store_and_clock, world
 
-__all__ = ["clock", "dialect", "store", "store_and_clock"]
+__all__ = ["clock", "dialect", "store", "store_and_clock", "world"]
 
 ADDRESS = "http://127.0.0.1:8700"
 
@@ -36,11 +35,6 @@ def app_over(store: Any, access: Access | None = None, **more: Any) -> Starlette
 
 def client_of(app: Starlette, **more: Any) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=ADDRESS, **more)
-
-
-@pytest.fixture
-def world(store: Store) -> World:
-    return World(store)
 
 
 @pytest.fixture

@@ -249,6 +249,36 @@ async def test_a_staged_run_is_the_next_fire_time(api: Api, world: World):
 # Lists of jobs
 
 
+async def test_a_calendar_is_defined_named_listed_and_deleted(api: Api):
+    made = (await api.put("calendars/company-days", json={"exclude": ["2027-01-16"], "holidays": None})).json()
+    job = await create(api, schedule="0 9 * * *", calendar="company-days")
+
+    assert {key: made[key] for key in ("name", "version", "exclude")} == {
+        "name": "company-days", "version": 1, "exclude": ["2027-01-16"]
+    }  # fmt: skip
+    assert job["calendar"] == {"name": "company-days", "version": 1, "exclude": ["2027-01-16"]}
+    assert (await api.get("calendars")).json() == {"calendars": [made]}
+    assert (await api.get("calendars/company-days")).json() == made
+    assert_problem(await api.delete("calendars/company-days"), 409, "calendar_used")
+    assert (await api.put("jobs/report", json=job)).json()["version"] == 1  # an answer is a request
+
+    changed = (await api.patch("jobs/report", json={"calendar": {"exclude": ["2027-01-17"]}})).json()
+    assert changed["calendar"] == {"exclude": ["2027-01-17"]}
+    assert (await api.delete("calendars/company-days")).json() == {"deleted": True, "name": "company-days"}
+    assert_problem(await api.get("calendars/company-days"), 404, "not_found")
+
+
+async def test_a_calendar_that_is_none_is_refused(api: Api):
+    unknown = assert_problem(await api.post("jobs", json={"name": "a", "calendar": "works-council"}), 422, "invalid")
+    assert "PUT /calendars/works-council" in unknown["errors"][0]["hint"]
+    assert pointers(await api.post("jobs", json={"name": "a", "calendar": {"name": "works-council"}})) == ["/calendar"]
+    assert pointers(await api.post("jobs", json={"name": "a", "calendar": {"name": 5}})) == ["/calendar/name"]
+    assert pointers(await api.put("calendars/c", json={"exclude": ["soon"]})) == ["/exclude/0"]
+    assert pointers(await api.put("calendars/c", json={})) == [""]
+    assert pointers(await api.put("calendars/c", json=[])) == [""]
+    assert pointers(await api.put("calendars/a%20b", json={"exclude": ["2027-01-16"]})) == ["/calendar"]
+
+
 async def test_jobs_are_filtered(api: Api):
     await create(api, name="a_1", schedule="0 9 * * *", labels={"team": "billing"}, priority="HIGH")
     await create(api, name="a-2", schedule="0 12 * * *", queue="slow", labels={"team": "ads"})

@@ -6,7 +6,7 @@ from datetime import date
 import pytest
 
 from horae.core import calendars
-from horae.core.calendars import Calendar, next_included, parse_calendar, why_left_out
+from horae.core.calendars import Calendar, check_calendar, check_days, next_included, parse_calendar, why_left_out
 from horae.core.errors import Invalid
 
 
@@ -37,22 +37,34 @@ def test_holidays_of_a_country_and_of_a_part_of_it():
     assert why_left_out(bavaria, day("2027-01-06")) == "Epiphany"
 
 
-def test_a_named_calendar_is_looked_up():
-    known = {"works-council": {"exclude": ["2026-12-31"]}}
+def test_a_calendar_of_the_tenant_keeps_its_name():
+    named = parse_calendar({"name": "works-council", "version": 2, "exclude": ["2026-12-24"]})
 
-    assert parse_calendar("works-council", known=known) == Calendar(
-        name="works-council", exclude=frozenset({day("2026-12-31")})
-    )
+    assert named == Calendar("works-council", frozenset({day("2026-12-24")}))
+
+
+def test_a_name_is_a_country_or_not_known():
+    assert check_calendar("us-CA", "/calendar") == {"holidays": "US", "subdivision": "CA"}
     with pytest.raises(Invalid) as refused:
-        parse_calendar("works-counsil", known=known)
-    assert refused.value.faults[0].hint == 'Did you mean "works-council"?'
+        check_calendar("works-council", "/calendar")
+    assert refused.value.faults[0].detail == 'There is no calendar "works-council".'
+    assert "PUT /calendars/works-council" in refused.value.faults[0].hint
+
+
+def test_a_definition_must_name_days():
+    assert check_days({"exclude": ["2026-12-24"], "holidays": None}) == {"exclude": ["2026-12-24"]}
+    with pytest.raises(Invalid) as refused:
+        check_days({"exclude": []})
+    assert refused.value.faults[0].detail == "A calendar must name some days."
 
 
 @pytest.mark.parametrize(
     ("value", "pointer", "detail"),
     [
         (5, "/calendar", "A calendar is a name or an object; got int."),
-        ("nowhere", "/calendar", 'There is no calendar "nowhere".'),
+        ("nowhere", "/calendar", "A calendar is a name or an object; got str."),
+        ({"version": 2}, "/calendar/version", 'A calendar has no field "version".'),
+        ({"name": "a b"}, "/calendar/name", "Must be the name of a calendar."),
         ({"holiday": "DE"}, "/calendar/holiday", 'A calendar has no field "holiday".'),
         ({"exclude": "2026-12-25"}, "/calendar/exclude", "Must be a list of at most 1000 dates."),
         ({"exclude": ["2026-12-25"] * 1001}, "/calendar/exclude", "Must be a list of at most 1000 dates."),

@@ -87,9 +87,7 @@ def test_limits_in_words():
     assert words("@daily", calendar=parse_calendar({"include": ["2026-12-30", "2026-12-31"]})).endswith(
         "only on 2 given dates"
     )
-    assert words("@daily", calendar=parse_calendar("shop", known={"shop": {}})).endswith(
-        'on the days of calendar "shop"'
-    )
+    assert words("@daily", calendar=parse_calendar({"name": "shop"})).endswith('on the days of calendar "shop"')
 
 
 EXPECTED_WARNINGS = {

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.api.access import Access
 from horae.api.body import read_body
+from horae.api.calendars import Calendars
 from horae.api.jobs import Explain, Jobs
 from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
@@ -59,6 +60,7 @@ def make_app(
     operations = [
         *Jobs(commands, views, explain).operations(),
         *Runs(commands, views, is_stopping).operations(),
+        *Calendars(commands, views).operations(),
         *Previews(views).operations(),
     ]
     health = Health(ready)

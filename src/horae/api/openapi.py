@@ -91,7 +91,7 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-_WORDS = {"job": "The id or the name of a job", "run": "The id of a run"}
+_WORDS = {"job": "The id or the name of a job", "run": "The id of a run", "calendar": "The name of a calendar"}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -203,7 +203,7 @@ _JOB: Schema = {
     "concurrency_key": _TEXT_OR_NULL,
     "jitter": _DURATION,
     "dst": {"type": ["object", "null"]},
-    "calendar": {"type": ["object", "null"]},
+    "calendar": {"type": ["object", "string", "null"], "examples": ["company-days", {"exclude": ["2026-12-25"]}]},
     "start_at": _TIME_OR_NULL,
     "end_at": _TIME_OR_NULL,
     "max_runs": _COUNT_OR_NULL,
@@ -259,6 +259,9 @@ _RUN: Schema = {
     "skipped_count": _COUNT,
 }
 _SKIPPED = ("skipped_until", "skipped_count")
+_DATES: Schema = {"type": "array", "items": {"type": "string", "format": "date"}}
+_DAYS: Schema = {"exclude": _DATES, "include": _DATES, "holidays": _TEXT, "subdivision": _TEXT}
+
 _ATTEMPT: Schema = {
     "attempt_number": _COUNT,
     "status": _TEXT,
@@ -320,6 +323,10 @@ _SCHEMAS: dict[str, Schema] = {
     "JobStatus": _record(_STATUS),
     "Deleted": _record({"deleted": {"const": True}, "job_id": _TEXT}),
     "Pause": _sent({"until": _TIME_OR_NULL, "reason": _TEXT_OR_NULL}),
+    "Calendar": _sent(_DAYS),
+    "CalendarAnswer": _record({"name": _TEXT, "version": _COUNT, "updated_at": _TIME} | _DAYS, optional=_DAYS),
+    "CalendarList": _record({"calendars": {"type": "array", "items": _ref("CalendarAnswer")}}),
+    "DeletedCalendar": _record({"deleted": {"const": True}, "name": _TEXT}),
     "Nothing": {"type": "object", "additionalProperties": False},
     "VersionList": _record({"versions": {"type": "array", "items": _VERSION}}),
     "Explanation": _record({"verdict": _TEXT, "reason": _ANY, "text": _TEXT, "facts": {"type": "array"}}),

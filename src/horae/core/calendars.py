@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,20 +115,19 @@ class Calendar:
     subdivision: str = ""
 
 
-def parse_calendar(
-    value: object, pointer: str = "/calendar", known: Mapping[str, Mapping[str, Any]] | None = None, name: str = ""
-) -> Calendar:
-    """A calendar from its inline form, or by its name from the `known` ones.
-
-    `{"exclude": ["2026-12-25"], "include": [...], "holidays": "DE", "subdivision": "BY"}`: a day is left out when it
-    is excluded or a holiday, or when days are included and it is not among them.
+def parse_calendar(value: object, pointer: str = "/calendar") -> Calendar:
+    """`{"exclude": ["2026-12-25"], "include": [...], "holidays": "DE", "subdivision": "BY"}`: a day is left out when
+    it is excluded or a holiday, or when days are included and it is not among them. With `name` and `version` it is
+    one that the tenant has defined.
     """
-    if isinstance(value, str):
-        return parse_calendar(_named(value, known or {}, pointer), pointer, name=value)
     if not isinstance(value, Mapping):
         detail = f"A calendar is a name or an object; got {type(value).__name__}."
         raise Invalid([Fault(pointer, detail, 'Write {"holidays": "DE"} or {"exclude": ["2026-12-25"]}.')])
-    faults = [_unknown_key(str(key), pointer) for key in value if key not in _KEYS]
+    known = (*DAYS, "name", "version") if "name" in value else DAYS
+    faults = [_unknown_key(str(key), pointer) for key in value if key not in known]
+    name = value.get("name", "")
+    if not isinstance(name, str) or ("name" in value and not _NAME.fullmatch(name)):
+        faults.append(Fault(f"{pointer}/name", "Must be the name of a calendar.", 'Write "company-days".'))
     exclude = _dates(value.get("exclude", []), f"{pointer}/exclude", faults)
     include = _dates(value["include"], f"{pointer}/include", faults) if value.get("include") is not None else None
     country, subdivision = _texts(value, pointer, faults)
@@ -137,6 +137,33 @@ def parse_calendar(
     if country:
         _check_country(calendar, pointer)
     return calendar
+
+
+def check_calendar(value: Any, pointer: str) -> Any:
+    """The calendar of a job: an object, or the name of a country or of a part of it: "DE", "US-CA"."""
+    if not isinstance(value, str):
+        parse_calendar(value, pointer)
+        return value
+    country, _, part = value.upper().partition("-")
+    calendar = {"holidays": country, **({"subdivision": part} if part else {})}
+    try:
+        parse_calendar(calendar, pointer)
+    except Invalid as error:
+        if any("library" in fault.detail for fault in error.faults):
+            raise
+        name = value if _NAME.fullmatch(value) else "company-days"
+        hint = f'Define it with PUT /calendars/{name}, or name a country such as "DE", or write the days here.'
+        raise Invalid([Fault(pointer, f'There is no calendar "{value[:60]}".', hint)]) from None
+    return calendar
+
+
+def check_days(value: object) -> dict[str, Any]:
+    """The days of a calendar that is being defined."""
+    parse_calendar(value, "")
+    given = dict(value) if isinstance(value, Mapping) else {}
+    if not any(given.get(key) for key in DAYS) and given.get("include") is None:
+        raise Invalid([Fault("", "A calendar must name some days.", 'Write {"exclude": ["2026-12-25"]}.')])
+    return {key: given[key] for key in DAYS if given.get(key) is not None}
 
 
 def why_left_out(calendar: Calendar, day: int) -> str | None:
@@ -159,7 +186,8 @@ def next_included(calendar: Calendar, day: int) -> int | None:
     return days[index] if index < len(days) else None
 
 
-_KEYS = ("exclude", "include", "holidays", "subdivision")
+DAYS = ("exclude", "include", "holidays", "subdivision")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 @lru_cache(maxsize=256)
@@ -193,17 +221,9 @@ def _check_country(calendar: Calendar, pointer: str) -> None:
         raise Invalid([Fault(f"{pointer}/{where}", f'There are no holidays for "{seen}".', hint)]) from None
 
 
-def _named(name: str, known: Mapping[str, Mapping[str, Any]], pointer: str) -> Mapping[str, Any]:
-    if name in known:
-        return known[name]
-    near = get_close_matches(name[:100], list(known), n=1)
-    hint = f'Did you mean "{near[0]}"?' if near else 'Give it inline, such as {"holidays": "DE"}.'
-    raise Invalid([Fault(pointer, f'There is no calendar "{name[:60]}".', hint)])
-
-
 def _unknown_key(key: str, pointer: str) -> Fault:
-    near = get_close_matches(key[:100], _KEYS, n=1)
-    hint = f'Did you mean "{near[0]}"?' if near else f"Known fields: {', '.join(_KEYS)}."
+    near = get_close_matches(key[:100], DAYS, n=1)
+    hint = f'Did you mean "{near[0]}"?' if near else f"Known fields: {', '.join(DAYS)}."
     return Fault(f"{pointer}/{key[:60]}", f'A calendar has no field "{key[:60]}".', hint)
 
 

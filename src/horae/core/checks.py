@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from horae.core.calendars import parse_calendar
+from horae.core.calendars import check_calendar
 from horae.core.duration import format_duration, parse_duration
 from horae.core.errors import Fault, Invalid
 from horae.core.job import PRIORITY_NAME, PRIORITY_NUMBER, TYPES, After
@@ -293,15 +293,6 @@ def _priority(value: Any, pointer: str) -> str:
     return str(choice(*PRIORITY_NUMBER)("MEDIUM" if word == "NORMAL" else word, pointer))
 
 
-def _calendar(value: Any, pointer: str) -> Any:
-    """Named calendars are the countries and their parts: "DE", "US-CA". Other days are given inline."""
-    if isinstance(value, str):
-        country, _, part = value.upper().partition("-")
-        value = {"holidays": country, **({"subdivision": part} if part else {})}
-    parse_calendar(value, pointer)
-    return value
-
-
 def _labels(value: Any, pointer: str) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > MOST_LABELS:
         raise refuse(pointer, f"an object of at most {MOST_LABELS} texts", value, {"team": "billing"})
@@ -394,7 +385,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "jitter": ("jitter_us", duration(0, DAY_US, "30s")),
     "dst.gap": ("dst.gap", choice("shift", "skip")),
     "dst.fold": ("dst.fold", choice("first", "last", "both")),
-    "calendar": ("calendar", _calendar),
+    "calendar": ("calendar", check_calendar),
     "max_runs": ("max_runs", integer(1, 2**31 - 1, 10)),
     "delivery": ("delivery", choice("at_least_once", "at_most_once")),
     "after": ("after", _after),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
+from horae.core.errors import Conflict, NotFound
+from horae.core.job import Definition
 from horae.core.timeguard import TimeGuard
 from horae.ports import JanitorStore
 from horae.scheduler.shards import Shards
@@ -33,8 +36,21 @@ class Janitor:
                 log("runs.reaped", count=lost)
         if chores.has_gated:
             await self._store.gate()
+        if chores.has_stale:
+            await self._refresh()
         now = asyncio.get_running_loop().time()
         if now >= self._next_sweep:
             self._next_sweep = now + SWEEP_SECONDS
             await self._store.sweep(self._retention_us)
         return TICK_SECONDS
+
+    async def _refresh(self) -> None:
+        """Jobs whose calendar changed get a version with its new days; one that is gone by now needs none."""
+        for job in await self._store.stale_jobs(AT_ONCE):
+            with contextlib.suppress(Conflict, NotFound):
+                await self._store.change_job(None, job.tenant, job.job_id, f"calendar {job.calendar}", _as_is, None)
+
+
+def _as_is(current: Definition, *_: object, **__: object) -> Definition:
+    """The store fills in the days of a named calendar by itself."""
+    return current

@@ -17,6 +17,7 @@ from horae.core.plan import skips_between
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.ports import Merge, NewJob
+from horae.store.calendars import DISUSE, USE, use_of, with_calendars
 from horae.store.database import Statement, Steps, transaction
 from horae.store.jobs import (
     INSERT_CHAINS,
@@ -149,7 +150,10 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         raise Stale(
             f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.'
         )
-    definition = merge(held.definition, held.id, held.now_us, held.row["created_us"])
+    merged = merge(held.definition, held.id, held.now_us, held.row["created_us"])
+    (definition,) = yield from with_calendars(tenant, [merged])
+    if isinstance(definition, Invalid):
+        raise definition
     if definition == held.definition:
         return held.id
     resolved = yield from with_upstream_ids(tenant, NewJob(held.id, definition), {})
@@ -217,6 +221,9 @@ def _write_version(tenant: str, actor: str, held: Held, definition: Definition, 
     if definition.after != held.definition.after:
         yield DELETE_CHAINS(id=held.id)
         yield INSERT_CHAINS(c=[(after.job_id, held.id, after.on) for after in definition.after])
+    if definition.calendar != held.definition.calendar:
+        yield DISUSE(id=held.id)
+        yield USE(u=use_of(tenant, definition, held.id))
 
 
 @transaction
@@ -267,6 +274,7 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     yield STOP_RUNNING(id=held.id, reason="cancelled_by_user")
     yield DELETE_ALL_CHAINS(id=held.id)
     yield DELETE_LABELS(id=held.id)
+    yield DISUSE(id=held.id)
     yield SET_STATE(id=held.id, state="deleted", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
     yield from _event(held, "deleted", actor, None, {})
     return held.id

@@ -52,7 +52,7 @@ class Database(Protocol):
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 _ROWS = re.compile(r"\{rows:(\w+)\(([^)]*)\)\}")
-_LOCKS = re.compile(r"FOR UPDATE( OF \w+)?|(?<=AS )MATERIALIZED")
+_LOCKS = re.compile(r"FOR (UPDATE|SHARE)( OF \w+)?|(?<=AS )MATERIALIZED")
 _SQLITE_TYPES = {"text": "TEXT", "bigint": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "double": "REAL"}
 
 
@@ -60,8 +60,8 @@ class Statement:
     """One SQL text for both databases.
 
     `:name` is a parameter. `{rows:batch(id text, n bigint)}` is a table made from the parameter `batch`, a list of
-    tuples in that order. `{skip_locked}` locks what is read and passes over what others hold. `FOR UPDATE` falls away
-    on SQLite, whose single writer needs no row locks.
+    tuples in that order. `{skip_locked}` locks what is read and passes over what others hold. `FOR UPDATE` and `FOR
+    SHARE` fall away on SQLite, whose single writer needs no row locks.
     """
 
     def __init__(self, text: str, *, sqlite: str | None = None) -> None:

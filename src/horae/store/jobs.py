@@ -13,6 +13,7 @@ from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.ports import NewJob, NewRun
+from horae.store.calendars import USE, use_of, with_calendars
 from horae.store.database import Row, Statement, Steps, transaction
 
 NOW = Statement("SELECT horae_now() AS now_us")
@@ -122,11 +123,15 @@ decode = msgspec.json.Decoder(Definition).decode
 def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Steps[list[dict[str, Any]]]:
     """Saves those that can be saved, or none if `atomic`. In order: the id of each, or why it was refused."""
     now_us: int = (yield NOW())[0]["now_us"]
+    filled = yield from with_calendars(tenant, [job.definition for job in jobs])
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
-    for job in jobs:
-        definition = yield from with_upstream_ids(tenant, job, {other.definition.name: other.id for other in good})
+    for job, planned in zip(jobs, filled, strict=True):
+        definition = planned
+        if isinstance(definition, Definition):
+            batch = {other.definition.name: other.id for other in good}
+            definition = yield from with_upstream_ids(tenant, NewJob(job.id, definition), batch)
         answer = definition if isinstance(definition, Invalid) else name_conflict(job.definition.name, taken)
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
@@ -152,7 +157,7 @@ def name_conflict(name: str, taken: set[str]) -> Conflict | None:
 
 
 def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[None]:
-    rows, versions, timers, labels, chains, runs = [], [], [], [], [], []
+    rows, versions, timers, labels, chains, calendars, runs = [], [], [], [], [], [], []
     for job in jobs:
         definition = job.definition
         schedule = schedule_of(definition, job.id, now_us)
@@ -167,6 +172,7 @@ def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[N
         timers.append((job.id, shard_of(job.id), due_us, 1 if is_now else 0))
         labels += [(tenant, f"{key}:{value}", job.id) for key, value in definition.labels.items()]
         chains += [(after.job_id, job.id, after.on) for after in definition.after]
+        calendars += use_of(tenant, definition, job.id)
     yield INSERT_JOBS(j=rows, now_us=now_us)
     yield INSERT_VERSIONS(v=versions, now_us=now_us, actor=actor)
     yield INSERT_TIMERS(t=timers)
@@ -174,6 +180,8 @@ def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[N
         yield INSERT_LABELS(l=labels)
     if chains:
         yield INSERT_CHAINS(c=chains)
+    if calendars:
+        yield USE(u=calendars)
     if runs:
         yield OPEN_RUNS(n=runs)
 

@@ -7,6 +7,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from horae.ports import Beat, Leases, Once, WorkerState
 from horae.store import (
+    calendars,
     changes,
     claims,
     explain,
@@ -74,6 +75,12 @@ class Store:
     resume_job = _change(changes.resume)
     delete_job = _change(changes.delete)
     trigger = _change(runs.trigger)
+
+    find_calendars = _verb(calendars.find)
+    put_calendar = _verb(calendars.put)
+    delete_calendar = _verb(calendars.delete)
+    stale_jobs = _verb(calendars.stale)
+    calendars = _verb(calendars.listed)
 
     cancel_run = _change(runs.cancel)
     retry_run = _change(runs.retry)

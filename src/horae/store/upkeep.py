@@ -57,14 +57,17 @@ SELECT EXISTS (
        EXISTS (
            SELECT 1 FROM runs
            WHERE state = 'queued' AND bucket >= '+' AND bucket < ','
-             AND available_us <= (SELECT horae_now())) AS has_gated
+             AND available_us <= (SELECT horae_now())) AS has_gated,
+       EXISTS (
+           SELECT 1 FROM calendars c
+           JOIN job_calendars u ON u.tenant = c.tenant AND u.name = c.name AND u.version < c.version) AS has_stale
 """)
 
 
 @reading
 def chores() -> Steps[Chores]:
     row = (yield CHORES())[0]
-    return Chores(bool(row["has_lost"]), bool(row["has_gated"]))
+    return Chores(bool(row["has_lost"]), bool(row["has_gated"]), bool(row["has_stale"]))
 
 
 @transaction

@@ -41,6 +41,24 @@ CREATE TABLE job_labels (
 );
 CREATE INDEX job_labels_by_job ON job_labels (job_id);
 
+-- Days under a name, and which jobs were last planned by which version of them.
+CREATE TABLE calendars (
+    tenant {key} NOT NULL,
+    name {key} NOT NULL,
+    version INTEGER NOT NULL,
+    spec TEXT NOT NULL,
+    updated_us BIGINT NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
+CREATE TABLE job_calendars (
+    tenant {key} NOT NULL,
+    name {key} NOT NULL,
+    version INTEGER NOT NULL,
+    job_id {key} NOT NULL,
+    PRIMARY KEY (tenant, name, version, job_id)
+);
+CREATE INDEX job_calendars_by_job ON job_calendars (job_id);
+
 -- Which endings of one job start another.
 CREATE TABLE chains (
     upstream_id {key} NOT NULL,
