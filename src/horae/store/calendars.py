@@ -12,7 +12,7 @@ import msgspec
 from horae.core.errors import Conflict, Fault, Invalid, NotFound
 from horae.core.job import Definition
 from horae.ports import StaleJob
-from horae.store.database import Row, Rows, Statement, Steps, reading, transaction
+from horae.store.database import Row, Rows, Statement, Steps, reading, transaction, viewing
 
 _COLUMNS = "c.tenant, c.name, c.version, c.spec, c.updated_us"
 
@@ -93,14 +93,14 @@ def _filled(definition: Definition, known: dict[str, Row]) -> Definition | Inval
     return msgspec.structs.replace(definition, calendar=calendar)
 
 
-@reading
+@viewing
 def find(tenant: str, names: list[str]) -> Steps[dict[str, Any]]:
     """The days of those that exist."""
     rows = yield NAMED(tenant=tenant, wanted=[(name,) for name in names])
     return {row["name"]: json.loads(row["spec"]) for row in rows}
 
 
-@reading
+@viewing
 def listed(tenant: str) -> Steps[Rows]:
     return (yield ALL(tenant=tenant))
 

@@ -32,12 +32,13 @@ class Transaction(Generic[T]):
     """A verb with its arguments, ready to be driven, again and again if the database asks for it.
 
     `is_single` promises exactly one statement, which needs no BEGIN and COMMIT around it. `is_read` lets SQLite
-    answer from its reader thread.
+    answer from a reader thread, and `is_view` from one that may take its time.
     """
 
     steps: Callable[[], Steps[Any]]
     is_single: bool = False
     is_read: bool = False
+    is_view: bool = False
 
 
 class Database(Protocol):
@@ -164,10 +165,19 @@ def statement(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
 
 
 def reading(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
-    """A verb that only reads; its statements may see different moments."""
+    """A verb of the movers that only reads; its statements may see different moments."""
 
     def prepare(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
         return Transaction(lambda: verb(*args, **kwargs), is_single=True, is_read=True)
+
+    return prepare
+
+
+def viewing(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
+    """A verb that reads what somebody wants to look at. However long that takes, no mover waits for it."""
+
+    def prepare(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
+        return Transaction(lambda: verb(*args, **kwargs), is_single=True, is_read=True, is_view=True)
 
     return prepare
 

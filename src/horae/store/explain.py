@@ -11,7 +11,7 @@ from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
 from horae.core.job import Definition, bucket_of, need_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
-from horae.store.database import Row, Rows, Statement, Steps, reading
+from horae.store.database import Row, Rows, Statement, Steps, viewing
 from horae.store.jobs import FIND, decode
 from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, WORKERS
 
@@ -43,7 +43,7 @@ FROM (SELECT 1 FROM runs r
 LIMITS_OF = Statement("SELECT queue, is_paused FROM limits WHERE tenant = :tenant AND queue IN ('', :queue)")
 
 
-@reading
+@viewing
 def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
     """`at_us` None is the job's next due time, or now when it has none."""
     found = yield FIND(tenant=tenant, word=word)

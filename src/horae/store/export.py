@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from horae.store.database import Rows, Statement, Steps, reading
+from horae.store.database import Rows, Statement, Steps, viewing
 from horae.store.results import WORKER_LOST
 
 HEAD = Statement("SELECT horae_now() AS now_us")
@@ -97,13 +97,13 @@ Key = tuple[str, int]
 START: Key = ("", -1)
 
 
-@reading
+@viewing
 def head(retention_us: int) -> Steps[str]:
     now_us = (yield HEAD())[0]["now_us"]
     return json.dumps({"type": "store", "now_us": now_us, "kept_since_us": now_us - retention_us})
 
 
-@reading
+@viewing
 def page(kind: str, tenant: str | None, key: Key) -> Steps[tuple[list[str], Key | None]]:
     """Lines, and where the next page of this kind begins (None: there is none)."""
     reaped = {"reaped": f"{WORKER_LOST}%"} if kind == "attempt" else {}

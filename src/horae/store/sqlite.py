@@ -1,4 +1,4 @@
-"""SQLite: one writer connection on one thread, write-ahead log, group commit; a second thread for reads.
+"""SQLite: one writer connection on one thread, write-ahead log, group commit; other threads for reads.
 
 A 2xx answer means on disk, so `synchronous=FULL`; writes that arrive together share one commit.
 """
@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, TypeAlias, TypeVar
 
 from horae.core.errors import Conflict, Unavailable
 from horae.core.run import run_id
@@ -25,6 +25,7 @@ T = TypeVar("T")
 
 MINIMUM_VERSION = (3, 38, 0)  # for ->> and RETURNING
 GROUP = 256
+VIEWERS = 2
 FENCE_BITS = 40
 
 
@@ -43,18 +44,21 @@ class SqliteDatabase:
             raise Unavailable(f"There is no database at {path}.")
         self._lock = _lock_file(path) if path != ":memory:" and not is_read_only else None
         self._connection = Connection(path, now_us)
-        self._writer = _Thread("horae-sqlite-writer", self._connection, group=GROUP)
-        self._reader = self._writer
+        self._writes: _Items = queue.SimpleQueue()
+        self._reads, self._views = self._writes, self._writes
+        self._threads = [_Thread("horae-sqlite-writer", self._connection, self._writes, group=GROUP)]
         if path != ":memory:":
-            reader = Connection(path, now_us)
-            reader.raw.execute("PRAGMA query_only=1")
-            self._reader = _Thread("horae-sqlite-reader", reader, group=1)
+            self._reads, self._views = queue.SimpleQueue(), queue.SimpleQueue()
+            for items in (self._reads, *[self._views] * VIEWERS):
+                reader = Connection(path, now_us)
+                reader.raw.execute("PRAGMA query_only=1")
+                self._threads.append(_Thread("horae-sqlite-reader", reader, items, group=1))
 
     async def run(self, transaction: Transaction[T]) -> T:
-        thread = self._reader if transaction.is_read else self._writer
+        items = self._views if transaction.is_view else self._reads if transaction.is_read else self._writes
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        thread.put(transaction, future, loop)
+        items.put((transaction, future, loop))
         return await future
 
     async def script(self, work: Callable[[sqlite3.Connection], None]) -> None:
@@ -66,8 +70,10 @@ class SqliteDatabase:
         self._connection.open_fence()
 
     async def close(self) -> None:
-        for thread in {self._writer, self._reader}:
-            await asyncio.to_thread(thread.stop)
+        for thread in self._threads:
+            thread.items.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
         if self._lock is not None:
             self._lock.close()
 
@@ -151,35 +157,32 @@ def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
 
 
 _Item = tuple[Transaction[Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+_Items: TypeAlias = "queue.SimpleQueue[_Item | None]"
 
 
 class _Thread:
     """Takes what has arrived, carries it out inside one BEGIN and COMMIT, then answers everybody at once."""
 
-    def __init__(self, name: str, connection: Connection, group: int) -> None:
+    def __init__(self, name: str, connection: Connection, items: _Items, group: int) -> None:
         self._connection = connection
         self._group = group
-        self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self.items = items
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, transaction: Transaction[Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop) -> None:
-        self._items.put((transaction, future, loop))
-
-    def stop(self) -> None:
-        self._items.put(None)
+    def join(self) -> None:
         self._thread.join()
 
     def _loop(self) -> None:
         while True:
-            item = self._items.get()
+            item = self.items.get()
             if item is None:
                 break
             batch = [item]
-            while len(batch) < self._group and not self._items.empty():
-                more = self._items.get()
+            while len(batch) < self._group and not self.items.empty():
+                more = self.items.get()
                 if more is None:
-                    self._items.put(None)
+                    self.items.put(None)
                     break
                 batch.append(more)
             self._answer(batch, self._carry_out([transaction for transaction, _, _ in batch]))

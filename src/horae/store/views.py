@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from horae.core.errors import NotFound
-from horae.store.database import Row, Rows, Statement, Steps, reading
+from horae.store.database import Row, Rows, Statement, Steps, reading, viewing
 from horae.store.jobs import FIND
 
 # A job's status is read off its rows: a schedule with nothing left and nothing live is completed.
@@ -188,7 +188,7 @@ def _find(tenant: str, word: str) -> Steps[str]:
     return str(found[0]["id"])
 
 
-@reading
+@viewing
 def job(tenant: str, word: str) -> Steps[Row]:
     """One job, with its latest run as `latest` (or None)."""
     id_ = yield from _find(tenant, word)
@@ -196,7 +196,7 @@ def job(tenant: str, word: str) -> Steps[Row]:
     return (yield from _with_latest(tenant, [row]))[0]
 
 
-@reading
+@viewing
 def jobs(tenant: str, filters: dict[str, Any], sort: str, after: tuple[Any, str] | None, most: int) -> Steps[list[Row]]:
     key, id_ = after or (None, None)
     rows = yield JOB_LISTS[sort](tenant=tenant, **filters, after_key=key, after_id=id_, most=most)
@@ -211,13 +211,13 @@ def _with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
     return [{**row, "latest": by_id.get(id_) if id_ else None} for row, id_ in zip(rows, wanted, strict=True)]
 
 
-@reading
+@viewing
 def runs(tenant: str, job_word: str | None, filters: dict[str, Any], before_id: str | None, most: int) -> Steps[Rows]:
     job_id = (yield from _find(tenant, job_word)) if job_word is not None else None
     return (yield RUNS(tenant=tenant, job_id=job_id, before_id=before_id, most=most, **filters))
 
 
-@reading
+@viewing
 def run(tenant: str, run_id: str) -> Steps[tuple[Row, Rows]]:
     """One run, and its attempts before the current or last one."""
     rows = yield RUNS_BY_ID(wanted=[(run_id,)], tenant=tenant)
@@ -227,24 +227,24 @@ def run(tenant: str, run_id: str) -> Steps[tuple[Row, Rows]]:
     return rows[0], attempts
 
 
-@reading
+@viewing
 def logs(run_id: str, attempt: int, seq: int, most: int) -> Steps[Rows]:
     """Chunks after (attempt, seq), in order."""
     return (yield LOGS(run_id=run_id, attempt=attempt, seq=seq, most=most))
 
 
-@reading
+@viewing
 def versions(tenant: str, word: str) -> Steps[Rows]:
     id_ = yield from _find(tenant, word)
     return (yield VERSIONS(id=id_))
 
 
-@reading
+@viewing
 def dead_letters(tenant: str, job_word: str | None, before_id: str | None, most: int) -> Steps[Rows]:
     job_id = (yield from _find(tenant, job_word)) if job_word is not None else None
     return (yield DEAD_LETTERS(tenant=tenant, job_id=job_id, before_id=before_id, most=most))
 
 
-@reading
+@viewing
 def workers() -> Steps[Rows]:
     return (yield WORKERS())
