@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import secrets
 import signal
@@ -54,7 +55,6 @@ class App:
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
         self._node = Node(self.store, settings, self._executors, tuple(needs), new_id, socket.gethostname())
         self._stopping = asyncio.Event()
-        self.exit_code = 0
 
     async def run(self) -> None:
         """Until a signal. The first one drains, a second one stops at once."""
@@ -94,10 +94,12 @@ class App:
                 return
 
     async def _serve(self) -> None:
+        # A taken port is found before anything moves.
+        listener = self._listen() if "api" in self.settings.role_set else None
         async with asyncio.TaskGroup() as group:
             self._node.start(group)
-            server = self._make_server(await self._access()) if "api" in self.settings.role_set else None
-            door = group.create_task(self._open_door(server)) if server else None
+            server = self._make_server(await self._access()) if listener else None
+            door = group.create_task(self._open_door(server, listener)) if server and listener else None
             log("started", roles=sorted(self.settings.role_set), database=self.store.database.dialect)
             await self._stopping.wait()
             await self._node.stop()
@@ -105,13 +107,18 @@ class App:
                 server.should_exit = True
                 await door
 
-    async def _open_door(self, server: uvicorn.Server) -> None:
+    def _listen(self) -> socket.socket:
+        host, port = self.settings.host, self.settings.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            await server.serve()
-        except SystemExit:
-            # uvicorn has said why: most often, somebody else listens there.
-            self.exit_code = 1
-            warn("api.cannot_listen", host=self.settings.host, port=self.settings.port)
+            return socket.create_server((host, port), family=family, backlog=2048)
+        except OSError as error:
+            hint = "Another program listens there: stop it, or choose another port with --port."
+            detail = hint if error.errno == errno.EADDRINUSE else error.strerror
+            raise Unavailable(f"Cannot listen on {host}:{port}. {detail}") from None
+
+    async def _open_door(self, server: uvicorn.Server, listener: socket.socket) -> None:
+        await server.serve(sockets=[listener])
         if not self._stopping.is_set():
             self.stop()
 
@@ -150,7 +157,8 @@ class App:
         return Server(config)
 
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
-        return explain(await self.store.explain_facts(tenant, word, at_us))
+        facts = await self.store.explain_facts(tenant, word, at_us)
+        return explain(facts, round(self.settings.retention_days * 86_400e6))
 
     async def _not_ready(self) -> list[str]:
         """Why this process cannot serve: empty when it can."""

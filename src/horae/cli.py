@@ -133,12 +133,10 @@ def _run(settings: Settings) -> None:
 
     configure(is_terminal=sys.stderr.isatty())
 
-    async def work() -> int:
-        app = App(settings)
-        await app.run()
-        return app.exit_code
+    async def work() -> None:
+        await App(settings).run()
 
-    sys.exit(_guarded(lambda: _loop_runner()(work())))
+    _guarded(lambda: _loop_runner()(work()))
 
 
 def _loop_runner() -> Callable[[Any], Any]:

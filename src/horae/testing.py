@@ -31,6 +31,7 @@ from horae.verify.records import read_history
 from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
+RETENTION_US = 10**15
 
 
 class Deadlock(Exception):
@@ -149,10 +150,10 @@ class Horae:
 
     async def verify(self) -> Report:
         """The check of everything that happened so far against the promise."""
-        return check(read_history([line async for line in self.store.export(retention_us=10**15)]))
+        return check(read_history([line async for line in self.store.export(RETENTION_US)]))
 
     async def why(self, job: str, at_us: int | None = None) -> dict[str, Any]:
-        return explain(await self.store.explain_facts(self.caller.tenant, job, at_us))
+        return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), RETENTION_US)
 
     def _wake(self) -> None:
         for node in self.nodes:

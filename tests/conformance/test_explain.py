@@ -18,6 +18,7 @@ from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
 
 MINUTE = 60_000_000
+RETENTION_US = 86_400_000_000
 AT = START_US + MINUTE  # the first due time of "* * * * *"
 
 
@@ -26,7 +27,7 @@ class Asking:
         self._store = store
 
     async def __call__(self, job: str, at_us: int | None = AT) -> tuple[str, str | None]:
-        told = explain(await self._store.explain_facts(TENANT, job, at_us))
+        told = explain(await self._store.explain_facts(TENANT, job, at_us), RETENTION_US)
         assert told["text"]
         assert told["reason"] is None or told["reason"] in REASONS
         self.text = told["text"]
@@ -357,6 +358,22 @@ async def test_past_instant_that_was_not_a_due_time(world: World, clock: StoreCl
     job = await world.job(schedule="* * * * *")
     await clock.advance(120)
     assert await why(job, AT + 5_000_000) == ("skipped", "outside_window")
+
+
+async def test_past_without_a_record_is_told_as_it_is(
+    world: World, store: Store, clock: StoreClock, why: Asking
+) -> None:
+    job = await staged_and_due(world, clock)
+    await world.settle(await world.claim())
+    assert await why(job) == ("ran", None)
+
+    await execute(store, "DELETE FROM history")
+    assert await why(job) == ("missed", None)
+    assert "horae verify" in why.text
+
+    await clock.advance(86_401)
+    assert await why(job) == ("ran", None)
+    assert "no longer kept" in why.text
 
 
 async def test_an_unknown_job_is_an_error(why: Asking) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -70,6 +71,17 @@ def test_a_second_process_on_the_same_sqlite_file_is_refused_with_a_clear_messag
 
     assert second.process.wait(20) != 0
     assert "in use by another horae process" in second.log.read_text()
+
+
+def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        words = [sys.executable, "-m", "horae", "dev", "--port", str(taken.getsockname()[1])]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+
+    assert done.returncode != 0
+    assert "Another program listens there" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "started" not in done.stderr
 
 
 def test_dev_refuses_an_address_that_is_not_loopback(start: Start) -> None:

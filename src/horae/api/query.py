@@ -174,7 +174,7 @@ def _word(names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> Ch
         if (name := known.get(text.casefold())) is not None:
             return name
         near = nearest(text, known.values())
-        hint = f"Did you mean {near}?" if near else ""
+        hint = f"Did you mean {near}?" if near else f"Write {next(iter(known.values()))}."
         raise Invalid([Fault(pointer, f"This must be one of {', '.join(names)}; got {shown(text)}.", hint)])
 
     return read

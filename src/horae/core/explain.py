@@ -78,8 +78,8 @@ class Facts:
     fleet: Fleet
 
 
-def explain(facts: Facts) -> dict[str, Any]:
-    verdict, reason, text = _answer(facts)
+def explain(facts: Facts, retention_us: int) -> dict[str, Any]:
+    verdict, reason, text = _answer(facts, retention_us)
     return {
         "job_id": facts.job_id,
         "at": format_instant(facts.at_us),
@@ -94,12 +94,12 @@ def explain(facts: Facts) -> dict[str, Any]:
 Told = tuple[str, str | None, str]
 
 
-def _answer(facts: Facts) -> Told:
+def _answer(facts: Facts, retention_us: int) -> Told:
     if facts.run is not None and not _only_spans(facts, facts.run):
         return _of_run(facts, facts.run)
     if facts.at_us > facts.now_us:
         return _of_future(facts)
-    return _of_past(facts)
+    return _of_past(facts, retention_us)
 
 
 def _only_spans(facts: Facts, run: RunFact) -> bool:
@@ -191,7 +191,7 @@ def _of_future(facts: Facts) -> Told:
     return "will_run", "jitter" if jitter else None, f"It is due then and will start{spread}."
 
 
-def _of_past(facts: Facts) -> Told:
+def _of_past(facts: Facts, retention_us: int) -> Told:
     if facts.at_us < facts.created_us:
         return "skipped", "outside_window", f"The job did not exist before {format_instant(facts.created_us)}."
     if facts.deleted_us is not None and facts.at_us >= facts.deleted_us:
@@ -209,7 +209,11 @@ def _of_past(facts: Facts) -> Told:
         return "skipped", "outside_window", f"The job has had all of its {most} runs."
     if any(other.since_us > facts.at_us - 60_000_000 for other in facts.versions[1:]):
         return "skipped", "schedule_changed", "The job was changed at about that time, before this due time had come."
-    return "ran", None, "It was decided long ago; the run itself is past its retention and no longer kept."
+    kept_us = facts.now_us - retention_us
+    if facts.at_us < kept_us:
+        kept = f"Runs from before {format_instant(kept_us)} are no longer kept"
+        return "ran", None, f"It was decided in its time. {kept}, so whether it succeeded is not known any more."
+    return "missed", None, "It is past and there is no record of it, which should not be: run `horae verify`."
 
 
 def _undecided(facts: Facts) -> Told:
