@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 import horae.store
-from horae.store import claims, plans, results
+from horae.store import claims, job_lists, plans, results
 from horae.store.database import Statement
 from horae.store.postgres import SESSION, PostgresDatabase
 from horae.store.sqlite import SqliteDatabase
@@ -29,7 +29,23 @@ def statements() -> list[tuple[str, Statement]]:
                 found.append((label, value))
             elif isinstance(value, dict):
                 found += [(label, each) for each in value.values() if isinstance(each, Statement)]
-    return found
+    return found + list_statements()
+
+
+def list_statements() -> list[tuple[str, Statement]]:
+    """Every walk through the jobs with no filter, with each alone and with all of them."""
+    every = job_lists.FILTERS
+    chosen = [frozenset[str](), *(frozenset({name}) for name in every), frozenset(every)]
+    flags = [(is_descending, has_place) for is_descending in (False, True) for has_place in (False, True)]
+    return [
+        (
+            f"job_lists.{walk}",
+            job_lists.statement_of(walk, filters, is_descending=is_descending, has_place=has_place),
+        )
+        for walk in job_lists.WALKS
+        for filters in chosen
+        for is_descending, has_place in flags
+    ]
 
 
 async def test_every_statement_is_understood_by_postgres(postgres_database: str) -> None:

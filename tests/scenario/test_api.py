@@ -326,6 +326,53 @@ async def test_pages_cover_every_job_once_in_every_order(api: Api, clock: StoreC
     assert whole["next_cursor"] is None
 
 
+@pytest.mark.parametrize("sort", ["next_fire_time", "-next_fire_time"])
+async def test_a_job_is_listed_by_its_staged_run(api: Api, world: World, clock: StoreClock, sort: str):
+    """The timer of a job with a staged run already stands at the due time after it."""
+    await create(api, name="hourly", schedule="0 * * * *")
+    await create(api, name="daily", schedule="0 8 * * *")
+    await create(api, name="half", schedule="30 * * * *")
+    await create(api, name="asked")
+    await create(api, name="paused", schedule="1 * * * *")
+    await create(api, name="never")
+    await clock.advance(23 * 3600 + 59 * 60 + 50)
+    await world.plan()
+    await clock.advance(5)
+    await run_now(api, "asked", run_at="2027-01-16T08:01:00Z")
+    await api.post("jobs/paused/pause", json={"until": "2027-01-16T08:00:30Z"})
+
+    jobs: list[dict[str, Any]] = []
+    cursor = ""
+    while cursor is not None:
+        page = (await api.get(f"jobs?sort={sort}&limit=2&cursor={cursor}")).json()
+        jobs, cursor = jobs + page["jobs"], page["next_cursor"]
+
+    jobs = jobs if sort == "next_fire_time" else jobs[::-1]
+    due = [job["next_fire_time"] for job in jobs]
+    assert due[:4] == ["2027-01-16T08:00:00Z", "2027-01-16T08:00:00Z", "2027-01-16T08:01:00Z", "2027-01-16T08:30:00Z"]
+    assert {job["name"] for job in jobs[:2]} == {"hourly", "daily"}
+    assert [job["name"] for job in jobs[2:]] == ["asked", "half", "never", "paused"]
+    assert due[4:] == [None, None]
+
+
+@pytest.mark.parametrize("sort", ["name", "next_fire_time", "updated_at"])
+async def test_due_before_sees_staged_runs_and_no_paused_job(api: Api, world: World, clock: StoreClock, sort: str):
+    await create(api, name="daily", schedule="0 8 * * *")
+    await create(api, name="half", schedule="30 * * * *")
+    await create(api, name="paused", schedule="1 * * * *")
+    await clock.advance(23 * 3600 + 59 * 60 + 50)
+    await world.plan()
+    await api.post("jobs/paused/pause", json={"until": "2027-01-16T08:00:00Z"})
+
+    async def names(before: str) -> list[str]:
+        answer = await api.get(f"jobs?sort={sort}&due_before={before}")
+        return [job["name"] for job in answer.json()["jobs"]]
+
+    assert await names("2027-01-16T08:00:00Z") == []
+    assert await names("2027-01-16T08:00:01Z") == ["daily"]
+    assert sorted(await names("2027-01-16T09:00:00Z")) == ["daily", "half"]
+
+
 async def test_a_cursor_of_another_order_or_list_is_refused(api: Api):
     for name in ("a", "b"):
         await create(api, name=name)

@@ -16,10 +16,8 @@ from horae.api.query import (
     DEFAULT_LIMIT,
     JOB_FILTERS,
     LIMIT,
-    NEVER_US,
     RUN_FILTERS,
     SORT,
-    SORT_COLUMNS,
     Cursor,
     after_of,
     job_filters,
@@ -117,11 +115,8 @@ class Jobs:
         sort, limit = call.query.get("sort", "name"), call.query.get("limit", DEFAULT_LIMIT)
         filters, after = job_filters(call.query), after_of(call.query, sort)
         rows = await self._views.jobs(call.caller.tenant, filters, sort, after, limit + 1)
-        cursor = None
-        if len(rows) > limit:
-            last = rows[limit - 1]
-            key = last[SORT_COLUMNS[sort.lstrip("-")]]
-            cursor = Cursor(sort, NEVER_US if key is None else key, last["id"]).text()
+        last = rows[limit - 1] if len(rows) > limit else None
+        cursor = None if last is None else Cursor(sort, last["place"], last["id"]).text()
         return Reply({"jobs": [job_answer(row) for row in rows[:limit]], "next_cursor": cursor})
 
     async def get(self, call: Call) -> Reply:

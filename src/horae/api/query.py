@@ -34,10 +34,7 @@ RUN_SYNONYMS = {
     "FAILURE": "FAILED",
     "ENQUEUED": "QUEUED",
 }
-# What a list of jobs is sorted by, and the column of a row that holds it. A job that is not due sorts as never.
-SORT_COLUMNS = {"name": "name", "next_fire_time": "due_us", "updated_at": "updated_us"}
-SORTS = tuple(sign + name for name in SORT_COLUMNS for sign in ("", "-"))
-NEVER_US = 9_000_000_000_000_000_000
+SORTS = tuple(sign + name for name in ("name", "next_fire_time", "updated_at") for sign in ("", "-"))
 _KEYS = frozenset({"key", "api_key", "apikey", "api-key", "x-api-key", "access_token", "token", "authorization"})
 
 
@@ -99,8 +96,8 @@ def after_of(values: Mapping[str, Any], sort: str) -> tuple[Any, str] | None:
     cursor: Cursor | None = values.get("cursor")
     if cursor is None:
         return None
-    is_text = sort.lstrip("-") == "name"
-    if cursor.list != sort or isinstance(cursor.key, str) != is_text or cursor.key is None:
+    kind = {"name": str, "next_fire_time": int | None}.get(sort.lstrip("-"), int)
+    if cursor.list != sort or not isinstance(cursor.key, kind):
         raise _bad_cursor("/query/cursor")
     return cursor.key, cursor.id
 

@@ -72,8 +72,13 @@ def run_id(job_id: str, key: str, at_us: int) -> str:
     same value in SQL (`horae_run_id`) for runs that a finished run starts.
     """
     tail = sha256(f"{job_id}|{key}".encode()).hexdigest()
+    return f"{first_id_at(at_us)}-8{tail[:3]}-a{tail[3:6]}-{tail[6:18]}"
+
+
+def first_id_at(at_us: int) -> str:
+    """Below every id of a run that is due in this millisecond or later."""
     head = f"{at_us // 1000:012x}"[-12:]
-    return f"{head[:8]}-{head[8:]}-8{tail[:3]}-a{tail[3:6]}-{tail[6:18]}"
+    return f"{head[:8]}-{head[8:]}"
 
 
 def scheduled_key(due_us: int) -> str:

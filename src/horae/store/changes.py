@@ -14,7 +14,7 @@ from horae.core.document import schedule_of
 from horae.core.errors import Invalid, Stale
 from horae.core.job import Definition
 from horae.core.plan import skips_between
-from horae.core.run import run_id, scheduled_key
+from horae.core.run import first_id_at, run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.ports import Merge, NewJob
 from horae.store.calendars import DISUSE, USE, use_of, with_calendars
@@ -177,8 +177,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
 
 def _floor(held: Held) -> Steps[int]:
     """From where on due times are undecided: now, unless the clock went back and later ones have started already."""
-    head = f"{held.now_us // 1000:012x}"[-12:]
-    rows = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=f"{head[:8]}-{head[8:]}")
+    rows = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=first_id_at(held.now_us))
     return max(held.now_us, rows[0]["last_us"] or 0)
 
 

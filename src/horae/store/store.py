@@ -13,6 +13,7 @@ from horae.store import (
     explain,
     export,
     fleet,
+    job_lists,
     jobs,
     leases,
     meta,
@@ -106,7 +107,7 @@ class Store:
     sweep = _pair(upkeep.sweep_postgres, upkeep.sweep_sqlite)
 
     job = _verb(views.job)
-    jobs = _verb(views.jobs)
+    jobs = _verb(job_lists.jobs)
     runs = _verb(views.runs)
     run = _verb(views.run)
     logs = _verb(views.logs)

@@ -1,6 +1,6 @@
 """What people look at: jobs with their next and last run, runs live and over, dead letters, the fleet. Reads only.
 
-Lists page by key: the cursor is the sort value and id of the last row. Nothing is counted exactly.
+Jobs in lists are job_lists.py. Lists page by key; nothing is counted exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CASE WHEN j.state = 'deleted' THEN 'CANCELLED'
      ELSE 'SCHEDULED' END
 """
 
-_JOB_COLUMNS = f"""
+JOB_COLUMNS = f"""
 SELECT j.id, j.tenant, j.name, j.version, j.kind, j.created_us, j.updated_us, j.pause_until_us, j.pause_reason,
        j.state, v.spec, t.due_us, horae_now() AS now_us, {STATUS} AS status,
        (SELECT min(r.due_us) FROM runs r
@@ -32,39 +32,7 @@ JOIN job_versions v ON v.job_id = j.id AND v.version = j.version
 JOIN timers t ON t.job_id = j.id
 """
 
-JOB = Statement(f"{_JOB_COLUMNS} WHERE j.id = :id")
-
-_FILTER = f"""
-WHERE j.tenant = :tenant
-  AND (CAST(:status AS TEXT) IS NULL AND j.state <> 'deleted' OR {STATUS} = :status)
-  AND (CAST(:search AS TEXT) IS NULL OR lower(j.name) LIKE :search ESCAPE '\\')
-  AND (CAST(:label AS TEXT) IS NULL OR EXISTS (
-        SELECT 1 FROM job_labels l WHERE l.tenant = j.tenant AND l.label = :label AND l.job_id = j.id))
-  AND (CAST(:type AS TEXT) IS NULL OR j.type = :type)
-  AND (CAST(:queue AS TEXT) IS NULL OR j.queue = :queue)
-  AND (CAST(:priority AS INTEGER) IS NULL OR j.priority = :priority)
-  AND (CAST(:due_before_us AS BIGINT) IS NULL OR t.due_us < :due_before_us)
-"""
-
-
-def _list(key: str, direction: str, kind: str) -> Statement:
-    than = ">" if direction == "ASC" else "<"
-    after = f"""AND (CAST(:after_id AS TEXT) IS NULL
-                OR ({key}, j.id) {than} (CAST(:after_key AS {kind}), CAST(:after_id AS TEXT)))"""
-    return Statement(f"{_JOB_COLUMNS} {_FILTER} {after} ORDER BY {key} {direction}, j.id {direction} LIMIT :most")
-
-
-NEVER_US = 9_000_000_000_000_000_000
-
-JOB_LISTS = {
-    "name": _list("j.name", "ASC", "TEXT"),
-    "-name": _list("j.name", "DESC", "TEXT"),
-    "next_fire_time": _list(f"coalesce(t.due_us, {NEVER_US})", "ASC", "BIGINT"),
-    "-next_fire_time": _list(f"coalesce(t.due_us, {NEVER_US})", "DESC", "BIGINT"),
-    "updated_at": _list("j.updated_us", "ASC", "BIGINT"),
-    "-updated_at": _list("j.updated_us", "DESC", "BIGINT"),
-}
-JOB_SORT_KEYS = {"name": "name", "next_fire_time": "due_us", "updated_at": "updated_us"}
+JOB = Statement(f"{JOB_COLUMNS} WHERE j.id = :id")
 
 _LIVE_RUN = """
 SELECT r.id, r.job_id, j.name AS job_name, r.tenant, r.version, r.cause, r.queue, r.priority, r.state AS status,
@@ -193,17 +161,10 @@ def job(tenant: str, word: str) -> Steps[Row]:
     """One job, with its latest run as `latest` (or None)."""
     id_ = yield from _find(tenant, word)
     row = (yield JOB(id=id_))[0]
-    return (yield from _with_latest(tenant, [row]))[0]
+    return (yield from with_latest(tenant, [row]))[0]
 
 
-@viewing
-def jobs(tenant: str, filters: dict[str, Any], sort: str, after: tuple[Any, str] | None, most: int) -> Steps[list[Row]]:
-    key, id_ = after or (None, None)
-    rows = yield JOB_LISTS[sort](tenant=tenant, **filters, after_key=key, after_id=id_, most=most)
-    return (yield from _with_latest(tenant, rows))
-
-
-def _with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
+def with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
     wanted = [max(filter(None, (row["live_id"], row["ended_id"])), default=None) for row in rows]
     ids = [(id_,) for id_ in wanted if id_]
     runs = (yield RUNS_BY_ID(wanted=ids, tenant=tenant)) if ids else []

@@ -1,0 +1,167 @@
+"""Jobs in lists: six orders, every filter, paged by key. Nothing is counted, and only the jobs of a page are loaded.
+
+A statement is put together from fixed conditions, one for each filter that is given: a condition that is not there
+cannot mislead a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from horae.core.job import shard_of
+from horae.core.run import first_id_at
+from horae.store.database import Row, Rows, Statement, Steps, viewing
+from horae.store.views import JOB_COLUMNS, NOW, STATUS, with_latest
+
+# Runs whose time is to come, the first of each job. An id begins with its due time, hence the range.
+_STAGED = """
+WITH staged AS MATERIALIZED (
+    SELECT r.job_id, min(r.due_us) AS due_us
+    FROM runs r
+    WHERE r.tenant = :tenant AND r.state = 'queued' AND r.id > :now_id AND r.due_us > :now_us
+    GROUP BY r.job_id
+)
+"""
+FILTERS = {
+    "status": f"{STATUS} = :status",
+    "search": "lower(j.name) LIKE :search ESCAPE '\\'",
+    "label": "j.id IN (SELECT l.job_id FROM job_labels l WHERE l.tenant = :tenant AND l.label = :label)",
+    "type": "j.type = :type",
+    "queue": "j.queue = :queue",
+    "priority": "j.priority = :priority",
+    "due_before_us": f"""{STATUS} = 'SCHEDULED' AND (t.due_us < :due_before_us
+        OR j.id IN (SELECT s.job_id FROM staged s WHERE s.due_us < :due_before_us))""",
+}
+
+# What a list walks through, the columns it is sorted by and what else must hold. A job is due next when its staged run
+# is, or else its timer; `never` are the others. Timers are walked by their index, so shards come before ids.
+_NEXT_OF_STAGED = "CASE WHEN t.due_us < s.due_us THEN t.due_us ELSE s.due_us END"
+_JOBS = "jobs j JOIN timers t ON t.job_id = j.id"
+WALKS = {
+    "name": (_JOBS, ("j.name", "j.id"), ()),
+    "updated": (_JOBS, ("j.updated_us", "j.id"), ()),
+    "staged": (
+        "staged s JOIN jobs j ON j.id = s.job_id JOIN timers t ON t.job_id = j.id",
+        (_NEXT_OF_STAGED, "t.shard", "t.job_id"),
+        (f"{STATUS} = 'SCHEDULED'",),
+    ),
+    "timers": (
+        "timers t JOIN jobs j ON j.id = t.job_id",
+        ("t.due_us", "t.shard", "t.job_id"),
+        ("t.due_us IS NOT NULL", f"{STATUS} = 'SCHEDULED'", "t.job_id NOT IN (SELECT s.job_id FROM staged s)"),
+    ),
+    "never": (
+        _JOBS,
+        ("j.name", "j.id"),
+        (f"({STATUS} <> 'SCHEDULED' OR t.due_us IS NULL AND j.id NOT IN (SELECT s.job_id FROM staged s))",),
+    ),
+}
+_KINDS = {"j.name": "TEXT", "j.id": "TEXT", "t.job_id": "TEXT", "t.shard": "INTEGER"}
+
+LOAD = Statement(f"{JOB_COLUMNS} WHERE j.tenant = :tenant AND j.id IN (SELECT id FROM {{rows:wanted(id text)}})")
+
+NAME = Statement("SELECT name FROM jobs WHERE id = :id AND tenant = :tenant")
+
+Place = tuple[Any, ...]
+After = tuple[Any, str]
+
+
+@lru_cache(maxsize=2048)
+def statement_of(walk: str, filters: frozenset[str], *, is_descending: bool, has_place: bool) -> Statement:
+    source, keys, also = WALKS[walk]
+    than, direction = ("<", "DESC") if is_descending else (">", "ASC")
+    conditions = ["j.tenant = :tenant", *also, *(FILTERS[name] for name in sorted(filters))]
+    if "status" not in filters:
+        conditions.append("j.state <> 'deleted'")
+    if has_place:
+        place = ", ".join(f"CAST(:place_{at} AS {_KINDS.get(key, 'BIGINT')})" for at, key in enumerate(keys))
+        conditions.append(f"({', '.join(keys)}) {than} ({place})")
+    needs_staged = any(" staged s" in f" {text}" for text in (source, *conditions))
+    order = ", ".join(f"{key} {direction}" for key in keys)
+    return Statement(
+        f"{_STAGED if needs_staged else ''} SELECT j.id, t.shard, {keys[0]} AS place FROM {source} "
+        f"WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :most"
+    )
+
+
+@viewing
+def jobs(tenant: str, filters: Mapping[str, Any], sort: str, after: After | None, most: int) -> Steps[list[Row]]:
+    """A page from behind `after`, the sort value and id of the last row seen; the value None is never due.
+
+    Each row has its sort value as `place`.
+    """
+    search = yield from _begin(tenant, filters, is_descending=sort.startswith("-"))
+    match sort.lstrip("-"):
+        case "next_fire_time":
+            found = yield from _by_next_fire_time(search, after, most)
+        case "name":
+            found = yield from search.walk("name", after, most)
+        case _:
+            found = yield from search.walk("updated", after, most)
+    if not found:
+        return []
+    by_id = {row["id"]: row for row in (yield LOAD(tenant=tenant, wanted=[(row["id"],) for row in found]))}
+    # A job may be deleted for good between the two questions.
+    rows: list[Row] = [{**by_id[row["id"]], "place": row["place"]} for row in found if row["id"] in by_id]
+    return (yield from with_latest(tenant, rows))
+
+
+def _begin(tenant: str, filters: Mapping[str, Any], *, is_descending: bool) -> Steps[_Search]:
+    now_us: int = (yield NOW())[0]["now_us"]
+    return _Search(tenant, {name: value for name, value in filters.items() if value is not None}, now_us, is_descending)
+
+
+class _Search:
+    """One request: what is asked for, and by which clock."""
+
+    def __init__(self, tenant: str, filters: dict[str, Any], now_us: int, is_descending: bool) -> None:  # noqa: FBT001
+        self._given = filters | {"tenant": tenant, "now_us": now_us, "now_id": first_id_at(now_us)}
+        self._filters = frozenset(filters)
+        self.is_descending = is_descending
+
+    @property
+    def wants_due(self) -> bool:
+        return "due_before_us" in self._filters
+
+    def walk(self, walk: str, place: Place | None, most: int) -> Steps[Rows]:
+        statement = statement_of(walk, self._filters, is_descending=self.is_descending, has_place=place is not None)
+        places = {f"place_{at}": value for at, value in enumerate(place or ())}
+        return (yield statement(**self._given, **places, most=most))
+
+    def name_of(self, id_: str) -> Steps[Place]:
+        rows = yield NAME(id=id_, tenant=self._given["tenant"])
+        return (rows[0]["name"] if rows else "", id_)
+
+
+def _by_next_fire_time(search: _Search, after: After | None, most: int) -> Steps[Rows]:
+    """Those that are due in time order, then the others by name; or all of it backwards."""
+    is_among_never = after is not None and after[0] is None
+    parts = [_never, _due] if search.is_descending else [_due, _never]
+    if after is not None and is_among_never == (parts[0] is _due):
+        parts = parts[1:]
+    found: Rows = []
+    for part in parts:
+        if len(found) < most:
+            found += yield from part(search, after if part is parts[0] else None, most - len(found))
+    return found
+
+
+def _due(search: _Search, after: After | None, most: int) -> Steps[Rows]:
+    place = None if after is None else (after[0], shard_of(after[1]), after[1])
+    staged = yield from search.walk("staged", place, most)
+    timers = yield from search.walk("timers", place, most)
+    rows = sorted(
+        [*staged, *timers],
+        key=lambda row: (row["place"], row["shard"], row["id"]),
+        reverse=search.is_descending,
+    )
+    return rows[:most]
+
+
+def _never(search: _Search, after: After | None, most: int) -> Steps[Rows]:
+    if search.wants_due:
+        return []
+    place = None if after is None else (yield from search.name_of(after[1]))
+    return [{**row, "place": None} for row in (yield from search.walk("never", place, most))]
