@@ -20,7 +20,7 @@ from horae.api.app import make_app
 from horae.commands import Commands
 from horae.config import Settings
 from horae.core.egress import allow_ranges
-from horae.core.errors import HoraeError, Unavailable
+from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 from horae.core.explain import explain
 from horae.executors.breaker import Breaker
 from horae.executors.http import HttpExecutor
@@ -32,6 +32,7 @@ from horae.ports import Executor
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
 from horae.telemetry import log, warn
+from horae.vault import Vault, key_id_of
 
 
 def new_id() -> str:
@@ -53,7 +54,9 @@ class App:
         self.store: Store = open_store(settings.database_url)
         self._executors = _executors(settings, handlers or {})
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
-        self._node = Node(self.store, settings, self._executors, tuple(needs), new_id, socket.gethostname())
+        self._vault = Vault(_secret_key(settings), settings.old_secret_key)
+        name = socket.gethostname()
+        self._node = Node(self.store, settings, self._executors, tuple(needs), new_id, name, self._vault)
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -85,6 +88,7 @@ class App:
                     await self.store.migrate()
                 await self.store.check_schema()
                 await self.store.sweep(round(self.settings.retention_days * 86_400e6))
+                await self._check_secrets()
             except Unavailable as error:
                 warn("store.away", why=error.detail)
                 with contextlib.suppress(TimeoutError):
@@ -92,6 +96,17 @@ class App:
                         await self._stopping.wait()
             else:
                 return
+
+    async def _check_secrets(self) -> None:
+        """Every secret must open, and those of the old key are sealed with the new one."""
+        while others := await self.store.secrets_of_other_keys(self._vault.key_id):
+            for secret in others:
+                if key_id_of(secret.sealed) not in self._vault.key_ids:
+                    detail = f'The secret "{secret.name}" of tenant {secret.tenant} was sealed with another key.'
+                    hint = "Start with the key it was set with, or give that one as HORAE_OLD_SECRET_KEY."
+                    raise Invalid([Fault("HORAE_SECRET_KEY", detail, hint)], "settings")
+                place = secret.tenant, secret.name
+                await self.store.reseal(secret, self._vault.seal(self._vault.open(secret.sealed, *place), *place))
 
     async def _serve(self) -> None:
         # A taken port is found before anything moves.
@@ -137,7 +152,7 @@ class App:
     def _make_server(self, access: Access) -> uvicorn.Server:
         settings = self.settings
         app = make_app(
-            commands=Commands(self.store, new_id, self._node.wake, allow_ranges(settings.egress_allow)),
+            commands=Commands(self.store, self._vault, new_id, self._node.wake, allow_ranges(settings.egress_allow)),
             views=self.store,
             access=access,
             explain=self._explain,
@@ -178,6 +193,18 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _secret_key(settings: Settings) -> str:
+    """The given one, or one that is made once beside the data and read by nobody else."""
+    if settings.secret_key:
+        return settings.secret_key
+    file = settings.data_folder / "secret.key"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(secrets.token_urlsafe(48))
+    return file.read_text().strip()
 
 
 def _executors(settings: Settings, handlers: dict[str, Handler]) -> dict[str, Executor]:

@@ -14,7 +14,9 @@ from horae.core.document import change_job, first_due, parse_job, schedule_of, s
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
+from horae.core.secrets import NAME, names_in
 from horae.ports import JobStore, NewJob, NewRun, Once, StoredRow
+from horae.vault import Vault
 
 # What makes a document a job of its own rather than a change of one.
 WHOLE = {
@@ -43,8 +45,11 @@ class Commands:
     address ranges besides public ones that a job may name.
     """
 
-    def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow = ()) -> None:
+    def __init__(
+        self, store: JobStore, vault: Vault, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow = ()
+    ) -> None:
         self._store = store
+        self._vault = vault
         self._allow = allow
         self._new_id = new_id
         self._wake = wake
@@ -66,6 +71,7 @@ class Commands:
             parsed.append(self._parse(document, caller, now_us))
             if number % 100 == 99:
                 await asyncio.sleep(0)  # a large batch must not hold up everybody else
+        parsed = await self._with_known_secrets(caller, parsed)
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else _undone() for job in parsed]
@@ -90,6 +96,10 @@ class Commands:
     ) -> str:
         """Only the fields given change. Raises Stale when `base_version` is no longer the current one."""
         (document,) = await self._with_calendars(caller, [document])
+        if isinstance(document, dict) and not unsound(document):
+            named = names_in([document.get("target"), document.get("callback_url")])
+            for missing in (await self._missing_secrets(caller, {"target": named})).values():
+                raise missing
 
         def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
             return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self._allow)
@@ -129,6 +139,34 @@ class Commands:
             if doc["calendar"] in known:
                 filled[index] = {**doc, "calendar": {"name": doc["calendar"], **known[doc["calendar"]]}}
         return filled
+
+    async def _with_known_secrets(self, caller: Caller, jobs: list[NewJob | Invalid]) -> list[NewJob | Invalid]:
+        named = {job.id: names_in(job.definition.target) for job in jobs if isinstance(job, NewJob)}
+        missing = await self._missing_secrets(caller, named)
+        return [missing.get(job.id, job) if isinstance(job, NewJob) else job for job in jobs]
+
+    async def _missing_secrets(self, caller: Caller, named: dict[str, frozenset[str]]) -> dict[str, Invalid]:
+        """By key: the secrets that do not exist. Found now, not by the first run at night."""
+        wanted = sorted({name for names in named.values() for name in names if NAME.fullmatch(name)})
+        if not wanted:
+            return {}
+        found = await self._store.find_secrets([(caller.tenant, name) for name in wanted])
+        unknown = set(wanted) - {secret.name for secret in found}
+        return {
+            key: Invalid([_no_secret(name) for name in sorted(names & unknown)])
+            for key, names in named.items()
+            if names & unknown
+        }
+
+    async def put_secret(self, caller: Caller, name: str, value: str) -> StoredRow:
+        if not NAME.fullmatch(name):
+            detail = "A secret's name has 1 to 64 letters, digits, dots, dashes or underscores, a letter first."
+            raise Invalid([Fault("/secret", detail, "Write it like API_TOKEN.")])
+        (row,) = await self._store.put_secret(caller.tenant, name, self._vault.seal(value, caller.tenant, name))
+        return row
+
+    async def delete_secret(self, caller: Caller, name: str) -> None:
+        await self._store.delete_secret(caller.tenant, name)
 
     async def put_calendar(self, caller: Caller, name: str, document: object) -> StoredRow:
         """Jobs that name it follow within a second or two, each by a version of its own."""
@@ -189,6 +227,10 @@ class RunRequest:
     payload: str | None = None
     priority: str | None = None
     run_at_us: int | None = None
+
+
+def _no_secret(name: str) -> Fault:
+    return Fault("/target", f'There is no secret "{name}".', f'Set it first: PUT /secrets/{name} {{"value": "…"}}.')
 
 
 def _names_calendar(document: dict[str, Any]) -> bool:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
+from pathlib import Path
 
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, Invalid
@@ -25,6 +26,7 @@ class Settings:
     roles: str = "api,scheduler,worker"
     admin_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
+    old_secret_key: str = field(default="", repr=False)
     worker_slots: int = 100
     worker_queues: str = "default"
     lease_seconds: float = 15.0
@@ -45,6 +47,11 @@ class Settings:
     @property
     def queues(self) -> tuple[str, ...]:
         return tuple(_words(self.worker_queues))
+
+    @property
+    def data_folder(self) -> Path:
+        """Where this process may keep a file of its own."""
+        return Path(self.database_url.removeprefix("sqlite:///")).parent if self.is_sqlite else Path(".horae")
 
     @property
     def is_sqlite(self) -> bool:
@@ -161,9 +168,12 @@ def _check_exposure(settings: Settings) -> list[Fault]:
     if not settings.is_dev and not settings.is_sqlite and not settings.secret_key:
         hint = "Set HORAE_SECRET_KEY to any text of 32 characters or more, the same on every node."
         return [Fault("HORAE_SECRET_KEY", "`serve` on PostgreSQL needs a secret key.", hint)]
-    if settings.secret_key and len(settings.secret_key) < 32:
-        return [Fault("HORAE_SECRET_KEY", "The secret key is too short.", "Use 32 characters or more.")]
-    return []
+    keys = {"HORAE_SECRET_KEY": settings.secret_key, "HORAE_OLD_SECRET_KEY": settings.old_secret_key}
+    return [
+        Fault(name, "The secret key is too short.", "Use 32 characters or more.")
+        for name, key in keys.items()
+        if key and len(key) < 32
+    ]
 
 
 def _is_loopback(host: str) -> bool:

@@ -16,7 +16,9 @@ from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
 from horae.store.store import Store
 from horae.telemetry import log, oops, warn
+from horae.vault import Vault
 from horae.worker.loop import Worker, WorkerSettings
+from horae.worker.secrets import Secrets
 
 STORE_AWAY_SECONDS = 0.5
 BROKEN_SECONDS = 1.0
@@ -74,8 +76,10 @@ class Node:
         needs: tuple[str, ...],
         new_id: Callable[[], str],
         name: str,
+        vault: Vault,
     ) -> None:
         self._store = store
+        self._vault = vault
         self._settings = settings
         self._executors = executors
         self._needs = needs
@@ -159,6 +163,7 @@ class Node:
             self._needs,
             self.guard,
             self._new_id,
+            Secrets(self._store, self._vault),
         )
         claims = self._loop("worker", self._claim_after_scheduler)
         worker.on_room = worker.results.on_again = claims.wake

@@ -7,7 +7,7 @@ then be repeated safely.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from horae.core.job import Definition
@@ -28,9 +28,9 @@ class Request:
     fence: int
     scheduled_for_us: int
     timeout_seconds: float
-    target: Mapping[str, Any]
-    payload: Any
-    upstream: Mapping[str, Any] | None = None
+    target: Mapping[str, Any] = field(repr=False)
+    payload: Any = field(repr=False)
+    upstream: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +286,19 @@ class JanitorStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret as it lies in the store."""
+
+    tenant: str
+    name: str
+    sealed: str
+
+
+class SecretStore(Protocol):
+    def find_secrets(self, wanted: list[tuple[str, str]]) -> Awaitable[list[Sealed]]: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Once:
     """An idempotency key and what it was used for: a digest of method, path and body."""
 
@@ -349,6 +362,12 @@ class JobStore(Protocol):
 
     def trigger(self, once: Once | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
 
+    def put_secret(self, tenant: str, name: str, sealed: str) -> Awaitable[list[StoredRow]]: ...
+
+    def delete_secret(self, tenant: str, name: str) -> Awaitable[None]: ...
+
+    def find_secrets(self, wanted: list[tuple[str, str]]) -> Awaitable[list[Sealed]]: ...
+
     def find_calendars(self, tenant: str, names: list[str]) -> Awaitable[dict[str, JsonObject]]: ...
 
     def put_calendar(self, tenant: str, name: str, spec: JsonObject) -> Awaitable[StoredRow]: ...
@@ -389,6 +408,8 @@ class ViewStore(Protocol):
     def logs(self, run_id: str, attempt: int, seq: int, most: int) -> Awaitable[list[StoredRow]]: ...
 
     def calendars(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
+
+    def secrets(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
 
     def versions(self, tenant: str, word: str) -> Awaitable[list[StoredRow]]: ...
 

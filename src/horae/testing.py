@@ -27,11 +27,13 @@ from horae.node import Node
 from horae.ports import Executor
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
+from horae.vault import Vault
 from horae.verify.records import read_history
 from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
 RETENTION_US = 10**15
+VAULT = Vault("a key for tests, and for nothing but tests")
 
 
 class Deadlock(Exception):
@@ -112,7 +114,7 @@ class Horae:
         await self._group.__aenter__()
         for _ in range(self._count):
             self.add_node()
-        self.commands = Commands(self.store, self._new_id, self._wake)
+        self.commands = Commands(self.store, VAULT, self._new_id, self._wake)
         return self
 
     async def __aexit__(
@@ -126,7 +128,7 @@ class Horae:
     def add_node(self, **changes: Any) -> Node:
         settings = Settings(**{**_values(self._settings), **changes})
         name = f"node-{next(self._numbers)}"
-        node = Node(self.store, settings, self._executors, self._needs, self._new_id, name)
+        node = Node(self.store, settings, self._executors, self._needs, self._new_id, name, VAULT)
         node.start(self._group)
         self.nodes.append(node)
         return node

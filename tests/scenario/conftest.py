@@ -14,6 +14,7 @@ from horae.api.access import Access, OpenAccess
 from horae.api.app import make_app
 from horae.commands import Commands
 from horae.store.store import Store
+from horae.testing import VAULT
 from tests.conformance.conftest import clock, dialect, store, store_and_clock, world
 
 __all__ = ["clock", "dialect", "store", "store_and_clock", "world"]
@@ -28,7 +29,7 @@ def app_over(store: Any, access: Access | None = None, **more: Any) -> Starlette
     async def ready() -> list[str]:
         return []
 
-    commands = Commands(store, lambda: str(uuid4()), lambda: None)
+    commands = Commands(store, VAULT, lambda: str(uuid4()), lambda: None)
     parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "explain": explain, "ready": ready}
     return make_app(commands=commands, **(parts | more))
 

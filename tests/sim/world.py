@@ -23,7 +23,7 @@ from horae.ports import Log, Outcome, Request
 from horae.store.database import Transaction
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
-from horae.testing import START_US, VirtualLoop
+from horae.testing import START_US, VAULT, VirtualLoop
 from horae.verify.predicates import Violation
 from horae.verify.records import read_history
 from horae.verify.report import Report, check
@@ -83,7 +83,7 @@ class World:
         async with self.group:
             for role in ("scheduler", "scheduler", "worker", "worker", "scheduler,worker"):
                 self.machines.append(Machine(self, role))
-            self.commands = Commands(self.outside, self.new_id, lambda: None)
+            self.commands = Commands(self.outside, VAULT, self.new_id, lambda: None)
             await self._make_jobs()
             people = self.group.create_task(self._people())
             await self._trouble()
@@ -276,7 +276,7 @@ class Machine:
             lookahead_seconds=5,
             worker_slots=world.dice.choice([2, 5, 20]),
         )
-        self.node = Node(store, settings, {"noop": Work(world, self)}, (), world.new_id, self.name)
+        self.node = Node(store, settings, {"noop": Work(world, self)}, (), world.new_id, self.name, VAULT)
         self.node.start(world.group)
 
     def crash(self, seconds: float) -> None:

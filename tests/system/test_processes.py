@@ -73,6 +73,27 @@ def test_a_second_process_on_the_same_sqlite_file_is_refused_with_a_clear_messag
     assert "in use by another horae process" in second.log.read_text()
 
 
+def test_another_secret_key_is_refused_and_an_old_one_is_replaced(start: Start) -> None:
+    keys = {"a": "a" * 32, "b": "b" * 32}
+    first = start("dev", HORAE_SECRET_KEY=keys["a"])
+    assert first.call("PUT", "/v1/secrets/TOKEN", {"value": "correct horse"})[0] == 201
+    assert first.terminate() == 0
+
+    wrong = start("dev", ready=False, HORAE_SECRET_KEY=keys["b"])
+    assert wrong.process.wait(20) == 2
+    assert "was sealed with another key" in wrong.log.read_text()
+
+    both = start("dev", HORAE_SECRET_KEY=keys["b"], HORAE_OLD_SECRET_KEY=keys["a"])
+    assert both.terminate() == 0
+
+    new = start("dev", HORAE_SECRET_KEY=keys["b"])
+    echo = {"command": "echo $TOKEN", "env": {"TOKEN": "{{ secret.TOKEN }}"}}
+    new.call("POST", "/v1/jobs", {"name": "echo", "type": "shell", "target": echo, "schedule": "@now"})
+    wait_for(lambda: new.call("GET", "/v1/jobs/echo/status")[1]["status"] == "SUCCEEDED")
+    assert new.terminate() == 0
+    assert "correct horse" not in new.log.read_text()
+
+
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = [sys.executable, "-m", "horae", "dev", "--port", str(taken.getsockname()[1])]

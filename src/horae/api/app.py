@@ -32,6 +32,7 @@ from horae.api.operation import Call, Operation, Reply
 from horae.api.problems import Broken, Refused, problem_answer
 from horae.api.query import read_query
 from horae.api.runs import Runs
+from horae.api.secrets import Secrets
 from horae.api.tools import REQUESTS, SECONDS, Health, Previews, Ready
 from horae.commands import Caller, Commands
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
@@ -61,6 +62,7 @@ def make_app(
         *Jobs(commands, views, explain).operations(),
         *Runs(commands, views, is_stopping).operations(),
         *Calendars(commands, views).operations(),
+        *Secrets(commands, views).operations(),
         *Previews(views).operations(),
     ]
     health = Health(ready)

@@ -91,7 +91,12 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
     ]
 
 
-_WORDS = {"job": "The id or the name of a job", "run": "The id of a run", "calendar": "The name of a calendar"}
+_WORDS = {
+    "job": "The id or the name of a job",
+    "run": "The id of a run",
+    "calendar": "The name of a calendar",
+    "secret": "The name of a secret",
+}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -327,6 +332,10 @@ _SCHEMAS: dict[str, Schema] = {
     "CalendarAnswer": _record({"name": _TEXT, "version": _COUNT, "updated_at": _TIME} | _DAYS, optional=_DAYS),
     "CalendarList": _record({"calendars": {"type": "array", "items": _ref("CalendarAnswer")}}),
     "DeletedCalendar": _record({"deleted": {"const": True}, "name": _TEXT}),
+    "Secret": _sent({"value": _TEXT}, "value"),
+    "SecretAnswer": _record({"name": _TEXT, "version": _COUNT, "created_at": _TIME, "updated_at": _TIME}),
+    "SecretList": _record({"secrets": {"type": "array", "items": _ref("SecretAnswer")}}),
+    "DeletedSecret": _record({"deleted": {"const": True}, "name": _TEXT}),
     "Nothing": {"type": "object", "additionalProperties": False},
     "VersionList": _record({"versions": {"type": "array", "items": _VERSION}}),
     "Explanation": _record({"verdict": _TEXT, "reason": _ANY, "text": _TEXT, "facts": {"type": "array"}}),

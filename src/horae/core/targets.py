@@ -12,6 +12,7 @@ from horae.core.checks import escape, nearest, refuse
 from horae.core.duration import parse_duration
 from horae.core.egress import Allow, check_url
 from horae.core.errors import Fault, Invalid
+from horae.core.secrets import NAME, names_in, stand_in
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 BODILESS = frozenset({"GET", "HEAD"})
@@ -69,10 +70,11 @@ class Expect:
 
 def check_target(type: str, target: object, pointer: str, allow: Allow = ()) -> list[Fault]:
     """Every fault of a target. `allow` is HORAE_EGRESS_ALLOW: without it an http job must lead to a public host."""
-    fields = _fields_of(type, target)
+    fields = _fields_of(type, stand_in(target))
     if fields is None:
         return refuse(pointer, f"an object with {', '.join(FIELDS[type])}", target).faults
     faults = [_unknown(type, str(name), pointer) for name in fields if name not in FIELDS[type]]
+    faults += _check_secrets(type, target, pointer)
     match type:
         case "http":
             return faults + check_http_target(fields, pointer, allow)
@@ -82,6 +84,17 @@ def check_target(type: str, target: object, pointer: str, allow: Allow = ()) -> 
             return faults + _check_noop(fields, pointer)
         case _:
             return faults + _check_handler(type, fields, pointer)
+
+
+def _check_secrets(type: str, target: object, pointer: str) -> list[Fault]:
+    hint = 'Write "{{ secret.API_TOKEN }}".'
+    wrong = sorted(name for name in names_in(target) if not NAME.fullmatch(name))
+    faults = [Fault(pointer, f"{name[:80]!r} is not the name of a secret.", hint) for name in wrong]
+    if type == "shell" and isinstance(target, Mapping) and names_in(target.get("command")):
+        # Every user of the machine can read the command of a process.
+        hint = 'Write "env": {"TOKEN": "{{ secret.API_TOKEN }}"} and use $TOKEN in the command.'
+        faults.append(Fault(f"{pointer}/command", "A command shows its secrets to the whole machine.", hint))
+    return faults
 
 
 def normalize_target(type: str, target: object) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from horae.store import (
     plans,
     results,
     runs,
+    secrets,
     upkeep,
     views,
 )
@@ -76,6 +77,13 @@ class Store:
     resume_job = _change(changes.resume)
     delete_job = _change(changes.delete)
     trigger = _change(runs.trigger)
+
+    find_secrets = _verb(secrets.find)
+    secrets_of_other_keys = _verb(secrets.of_other_keys)
+    reseal = _verb(secrets.reseal)
+    put_secret = _verb(secrets.put)
+    delete_secret = _verb(secrets.delete)
+    secrets = _verb(secrets.listed)
 
     find_calendars = _verb(calendars.find)
     put_calendar = _verb(calendars.put)

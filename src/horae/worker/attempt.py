@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import msgspec
 
 from horae.core.job import Definition
 from horae.core.run import Attempt, judge
+from horae.core.secrets import Redactor, fill, names_in
 from horae.ports import Again, Claimed, Ending, LogChunk, Outcome, Request
 from horae.worker.results import Results
 
@@ -14,14 +19,32 @@ RESULT_CAP = 64 * 1024
 ERROR_CAP = 8 * 1024
 LOG_CAP = 1024 * 1024
 
+_decode = msgspec.json.Decoder(Definition).decode
 
-def request_of(claimed: Claimed, definition: Definition, upstream: dict[str, Any] | None) -> Request:
+
+class Spec(NamedTuple):
+    """A definition, and the names of the secrets in its target."""
+
+    definition: Definition
+    secrets: frozenset[str]
+
+
+def read_spec(text: str) -> Spec:
+    definition = _decode(text)
+    return Spec(definition, names_in(definition.target) if "{{" in text else frozenset())
+
+
+def request_of(
+    claimed: Claimed, definition: Definition, upstream: dict[str, Any] | None, secrets: Mapping[str, str]
+) -> Request:
     payload = definition.payload if claimed.payload is None else json.loads(claimed.payload)
     if payload is None and upstream is not None:
         payload = {}
     target = definition.target
     if definition.type == "custom" and "handler" not in target:
         target = {**target, "handler": definition.name}
+    if secrets:
+        target = fill(target, secrets)
     return Request(
         run_id=claimed.run_id,
         job_id=claimed.job_id,
@@ -37,8 +60,13 @@ def request_of(claimed: Claimed, definition: Definition, upstream: dict[str, Any
     )
 
 
-def report(results: Results, claimed: Claimed, definition: Definition, outcome: Outcome) -> None:
+def report(
+    results: Results, claimed: Claimed, definition: Definition, outcome: Outcome, redactor: Redactor | None = None
+) -> None:
     """Hands the outcome on: to the end of the run, or to another attempt."""
+    if redactor is not None:
+        error = None if outcome.error is None else redactor.text(outcome.error)
+        outcome = replace(outcome, error=error, result=redactor.value(outcome.result))
     after = outcome.retry_after_seconds
     verdict = judge(
         definition,
@@ -79,14 +107,22 @@ def clean(text: str, cap: int) -> str:
 class Output:
     """Takes an attempt's output while it runs, up to a cap."""
 
-    def __init__(self, results: Results, claimed: Claimed) -> None:
+    def __init__(self, results: Results, claimed: Claimed, redactor: Redactor | None = None) -> None:
         self._results = results
         self._claimed = claimed
+        self._redactor = redactor
         self._seq = 0
         self._size = 0
 
     async def write(self, text: str) -> None:
-        if self._size >= LOG_CAP:
+        self._keep(text if self._redactor is None else self._redactor.stream(text))
+
+    def close(self) -> None:
+        if self._redactor is not None:
+            self._keep(self._redactor.end())
+
+    def _keep(self, text: str) -> None:
+        if self._size >= LOG_CAP or not text:
             return
         self._size += len(text)
         if self._size >= LOG_CAP:

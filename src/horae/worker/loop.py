@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import msgspec
-
 from horae.core.errors import Unavailable
 from horae.core.fair import share
 from horae.core.job import FREE, GATED, Bucket, Definition, read_bucket
+from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.ports import (
     Again,
@@ -30,8 +29,9 @@ from horae.ports import (
     WorkerState,
 )
 from horae.telemetry import log, oops, warn, watch
-from horae.worker.attempt import Output, report, request_of
+from horae.worker.attempt import Output, Spec, read_spec, report, request_of
 from horae.worker.results import Results
+from horae.worker.secrets import Secrets
 
 POLL_SECONDS = 1.0
 BUSY_SECONDS = 0.01
@@ -47,8 +47,6 @@ SPECS_KEPT = 20_000
 SELF_STOP = 0.8
 OVERTIME_SECONDS = 15.0
 DRAINED = "drained"
-
-_decode = msgspec.json.Decoder(Definition).decode
 
 
 class WorkerStore(ClaimStore, ResultStore, FleetStore, Protocol):
@@ -76,8 +74,10 @@ class Worker:
         needs: tuple[str, ...],
         guard: TimeGuard,
         new_id: Callable[[], str],
+        secrets: Secrets,
     ) -> None:
         self._store = store
+        self._secrets = secrets
         self._settings = settings
         self._executors = executors
         self._needs = needs
@@ -88,7 +88,7 @@ class Worker:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._claims: dict[str, Claimed] = {}
         self._stops: dict[str, str] = {}
-        self._specs: OrderedDict[tuple[str, int], Definition] = OrderedDict()
+        self._specs: OrderedDict[tuple[str, int], Spec] = OrderedDict()
         self._limits: dict[tuple[str, str], Limit] = {}
         self._limits_at = float("-inf")
         self._turn = 0
@@ -188,6 +188,9 @@ class Worker:
         worker = self.id
         try:
             upstream = await self._fetch(claimed)
+            opened = await self._secrets.fetch(
+                (run.tenant, name) for run in claimed for name in self._specs[run.job_id, run.version].secrets
+            )
         except BaseException:
             for run in claimed:
                 self.results.again(Again(run.run_id, run.token, 0, None, None, counts=False))
@@ -195,10 +198,15 @@ class Worker:
         if worker != self.id:
             return
         for run in claimed:
-            definition = self._specs[run.job_id, run.version]
+            definition, names = self._specs[run.job_id, run.version]
+            secrets = {name: opened[run.tenant, name] for name in names if (run.tenant, name) in opened}
+            if len(secrets) < len(names):
+                report(self.results, run, definition, _no_secret(names - secrets.keys()))
+                continue
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
-            request = request_of(run, definition, given)
-            task = asyncio.create_task(self._attempt(run, definition, request), name=run.run_id)
+            request = request_of(run, definition, given, secrets)
+            redactor = Redactor(secrets) if secrets else None
+            task = asyncio.create_task(self._attempt(run, definition, request, redactor), name=run.run_id)
             self._tasks[run.run_id] = task
             self._claims[run.run_id] = run
             task.add_done_callback(lambda task: self._finished(task.get_name()))
@@ -211,17 +219,18 @@ class Worker:
             self._specs.move_to_end(key)
         if missing:
             for key, spec in (await self._store.specs(sorted(missing))).items():
-                self._specs[key] = _decode(spec)
+                self._specs[key] = read_spec(spec)
         while len(self._specs) > max(SPECS_KEPT, len(wanted)):
             self._specs.popitem(last=False)
         parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
         return await self._store.results_of(parents) if parents else {}
 
-    async def _attempt(self, run: Claimed, definition: Definition, request: Request) -> None:
+    async def _attempt(self, run: Claimed, definition: Definition, request: Request, redactor: Redactor | None) -> None:
         executor = self._executors[definition.type]
+        output = Output(self.results, run, redactor)
         try:
             async with asyncio.timeout(request.timeout_seconds + OVERTIME_SECONDS):
-                outcome = await executor.run(request, Output(self.results, run).write)
+                outcome = await executor.run(request, output.write)
         except asyncio.CancelledError:
             self._stopped(run, definition)
             return
@@ -230,7 +239,9 @@ class Worker:
         except Exception as error:  # noqa: BLE001 our bug, but the run must not be lost for it
             oops("executor.broken", error, run=run.run_id, type=definition.type)
             outcome = Outcome(succeeded=False, reason="exception", error=f"horae: {type(error).__name__}: {error}")
-        report(self.results, run, definition, outcome)
+        finally:
+            output.close()
+        report(self.results, run, definition, outcome, redactor)
 
     def _stopped(self, run: Claimed, definition: Definition) -> None:
         """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end."""
@@ -375,3 +386,8 @@ def _until_next(waiting: list[Waiting], now_us: int) -> float:
     if head_us is None:
         return POLL_SECONDS
     return max(0.001, min(POLL_SECONDS, (head_us - now_us) / 1e6))
+
+
+def _no_secret(missing: frozenset[str]) -> Outcome:
+    error = f"There is no secret {', '.join(sorted(missing))} that can be read; set it, then replay this run."
+    return Outcome(succeeded=False, reason="payload_rejected", error=error, is_retryable=False)

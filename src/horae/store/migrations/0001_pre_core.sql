@@ -231,6 +231,17 @@ CREATE TABLE limits (
     PRIMARY KEY (tenant, queue)
 );
 
+-- Sealed with a key that is not in the database.
+CREATE TABLE secrets (
+    tenant {key} NOT NULL,
+    name {key} NOT NULL,
+    version INTEGER NOT NULL,
+    sealed TEXT NOT NULL,
+    created_us BIGINT NOT NULL,
+    updated_us BIGINT NOT NULL,
+    PRIMARY KEY (tenant, name)
+);
+
 CREATE TABLE idempotency (
     tenant {key} NOT NULL,
     key {key} NOT NULL,

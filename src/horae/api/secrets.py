@@ -1,0 +1,52 @@
+"""Routes of secrets. A value goes in and never comes out again."""
+
+from __future__ import annotations
+
+from horae.api.body import read_fields
+from horae.api.operation import Call, Operation, Reply, Takes, delete, get, put
+from horae.commands import Commands
+from horae.core.checks import text
+from horae.core.duration import format_instant
+from horae.core.errors import Fault, Invalid
+from horae.core.secrets import LONGEST
+from horae.ports import JsonObject, StoredRow, ViewStore
+
+FIELDS = {"value": text(least=1, most=LONGEST, example="the secret")}
+
+
+class Secrets:
+    def __init__(self, commands: Commands, views: ViewStore) -> None:
+        self._commands = commands
+        self._views = views
+
+    def operations(self) -> list[Operation]:
+        path, value = "/secrets/{secret}", Takes("Secret")
+        return [
+            get("/secrets", "listSecrets", "Names of secrets, never values", self.list, gives="SecretList"),
+            put(path, "putSecret", "Set a secret", self.put, (), value, "SecretAnswer"),
+            delete(path, "deleteSecret", "Forget a secret", self.delete, gives="DeletedSecret"),
+        ]
+
+    async def list(self, call: Call) -> Reply:
+        return Reply({"secrets": [_answer(row) for row in await self._views.secrets(call.caller.tenant)]})
+
+    async def put(self, call: Call) -> Reply:
+        fields = read_fields(await call.document(), FIELDS)
+        if "value" not in fields:
+            raise Invalid([Fault("/value", '"value" is missing.', 'Write {"value": "the secret"}.')])
+        row = await self._commands.put_secret(call.caller, call.word("secret"), fields["value"])
+        return Reply(_answer(row), 201 if row["version"] == 1 else 200)
+
+    async def delete(self, call: Call) -> Reply:
+        name = call.word("secret")
+        await self._commands.delete_secret(call.caller, name)
+        return Reply({"deleted": True, "name": name})
+
+
+def _answer(row: StoredRow) -> JsonObject:
+    return {
+        "name": row["name"],
+        "version": row["version"],
+        "created_at": format_instant(row["created_us"]),
+        "updated_at": format_instant(row["updated_us"]),
+    }

@@ -1,0 +1,101 @@
+"""Secrets in targets: where they are named, how they are filled in, and how they are kept out of what a run leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+LONGEST = 64 * 1024
+MASK = "***"
+# Shorter ones would mask half of every text.
+SHORTEST_MASKED = 4
+
+_REFERENCE = re.compile(r"\{\{\s*secret\.([^\s{}]*)\s*\}\}")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+
+
+def names_in(value: Any) -> frozenset[str]:
+    """The names of `{{ secret.NAME }}` anywhere in a target."""
+    return frozenset(name for text in _texts(value) if "{{" in text for name in _REFERENCE.findall(text))
+
+
+def fill(value: Any, secrets: Mapping[str, str]) -> Any:
+    """The same value with each reference replaced. All names must be known."""
+    return _changed(value, lambda text: _REFERENCE.sub(lambda match: secrets[match[1]], text) if "{{" in text else text)
+
+
+def stand_in(value: Any) -> Any:
+    """The same value with a harmless word for each reference, for checks that want to see a real URL."""
+    return _changed(value, lambda text: _REFERENCE.sub("secret", text) if "{{" in text else text)
+
+
+class Redactor:
+    """Masks the given secrets in text, also as base64, in a URL and inside JSON. Best effort: what a program does to a
+    secret before it prints it cannot be foreseen.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        forms = {form for secret in secrets.values() if len(secret) >= SHORTEST_MASKED for form in _forms(secret)}
+        longest_first = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
+        self._tail_length = len(longest_first[0]) - 1 if forms else 0
+        self._tail = ""
+
+    def text(self, text: str) -> str:
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def value(self, value: Any) -> Any:
+        return _changed(value, self.text)
+
+    def stream(self, text: str) -> str:
+        """Output in pieces: as much as cannot be the beginning of a secret; `end` gives the rest."""
+        if self._pattern is None:
+            return text
+        text = self.text(self._tail + text)
+        ready = len(text) - self._tail_length
+        if ready <= 0:
+            self._tail = text
+            return ""
+        self._tail = text[ready:]
+        return text[:ready]
+
+    def end(self) -> str:
+        text, self._tail = self._tail, ""
+        return text
+
+
+def _forms(secret: str) -> Iterator[str]:
+    raw = secret.encode()
+    yield secret
+    yield quote(secret, safe="")
+    yield quote_plus(secret)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield b64encode(raw).decode().rstrip("=")
+    yield urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {_changed(key, change): _changed(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_changed(item, change) for item in value]
+    return value

@@ -1,0 +1,75 @@
+"""Secrets as they lie in the database: sealed. Nothing here can open one."""
+
+from __future__ import annotations
+
+from horae.core.errors import NotFound
+from horae.ports import Sealed
+from horae.store.database import Rows, Statement, Steps, reading, transaction, viewing
+
+PUT = Statement("""
+INSERT INTO secrets (tenant, name, version, sealed, created_us, updated_us)
+VALUES (:tenant, :name, 1, :sealed, horae_now(), horae_now())
+ON CONFLICT (tenant, name)
+DO UPDATE SET sealed = excluded.sealed, version = secrets.version + 1, updated_us = excluded.updated_us
+RETURNING name, version, created_us, updated_us
+""")
+
+LIST = Statement("""
+SELECT name, version, created_us, updated_us
+FROM secrets
+WHERE tenant = :tenant
+ORDER BY name
+""")
+
+DELETE = Statement("DELETE FROM secrets WHERE tenant = :tenant AND name = :name RETURNING 1")
+
+FIND = Statement("""
+SELECT s.tenant, s.name, s.sealed
+FROM {rows:wanted(tenant text, name text)}
+JOIN secrets s ON s.tenant = wanted.tenant AND s.name = wanted.name
+""")
+
+# All that were not sealed with this key. There are few secrets, and this is asked once, at start.
+OF_OTHER_KEYS = Statement("""
+SELECT tenant, name, sealed
+FROM secrets
+WHERE substr(sealed, 1, 9) <> :prefix
+ORDER BY tenant, name
+LIMIT 1000
+""")
+
+# Unless somebody has set a new value meanwhile.
+RESEAL = Statement("UPDATE secrets SET sealed = :new WHERE tenant = :tenant AND name = :name AND sealed = :old")
+
+
+@transaction
+def put(tenant: str, name: str, sealed: str) -> Steps[Rows]:
+    return (yield PUT(tenant=tenant, name=name, sealed=sealed))
+
+
+@viewing
+def listed(tenant: str) -> Steps[Rows]:
+    return (yield LIST(tenant=tenant))
+
+
+@transaction
+def delete(tenant: str, name: str) -> Steps[None]:
+    if not (yield DELETE(tenant=tenant, name=name)):
+        raise NotFound(f'There is no secret "{name}".')
+
+
+@reading
+def find(wanted: list[tuple[str, str]]) -> Steps[list[Sealed]]:
+    rows = yield FIND(wanted=wanted)
+    return [Sealed(row["tenant"], row["name"], row["sealed"]) for row in rows]
+
+
+@reading
+def of_other_keys(key_id: str) -> Steps[list[Sealed]]:
+    rows = yield OF_OTHER_KEYS(prefix=f"{key_id}.")
+    return [Sealed(row["tenant"], row["name"], row["sealed"]) for row in rows]
+
+
+@transaction
+def reseal(secret: Sealed, new: str) -> Steps[None]:
+    yield RESEAL(tenant=secret.tenant, name=secret.name, old=secret.sealed, new=new)

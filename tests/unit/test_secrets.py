@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import base64
+import json
+from urllib.parse import quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horae.core.errors import Conflict
+from horae.core.secrets import MASK, Redactor, fill, names_in, stand_in
+from horae.core.targets import check_target
+from horae.vault import Vault, key_id_of
+
+TARGET = {"url": "https://example.com/{{ secret.A }}", "headers": {"X": "Bearer {{secret.B}}"}, "body": [1, "{{ a }}"]}
+KEY, OTHER = "k" * 32, "o" * 32
+
+
+def test_references_are_found_filled_and_stood_in_for():
+    assert names_in(TARGET) == {"A", "B"}
+    assert fill(TARGET, {"A": "1", "B": "{{ secret.A }}"}) == {
+        "url": "https://example.com/1",
+        "headers": {"X": "Bearer {{ secret.A }}"},  # a value is not looked into
+        "body": [1, "{{ a }}"],
+    }
+    assert stand_in(TARGET)["url"] == "https://example.com/secret"
+
+
+def test_a_target_with_secrets_is_checked_like_any_other():
+    assert check_target("http", TARGET, "/target") == []
+    (fault,) = check_target("http", {"url": "ftp://{{ secret.A }}"}, "/target")
+    assert fault.pointer == "/target/url"
+    (fault,) = check_target("http", {"url": "https://example.com/{{ secret.ü }}"}, "/target")
+    assert "not the name of a secret" in fault.detail
+    (fault,) = check_target("shell", {"command": "curl {{ secret.A }}"}, "/target")
+    assert (fault.pointer, "env" in fault.hint) == ("/target/command", True)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda text: text,
+        lambda text: base64.b64encode(text.encode()).decode(),
+        lambda text: base64.urlsafe_b64encode(text.encode()).decode(),
+        json.dumps,
+        lambda text: "https://x/?q=" + quote_plus(text),
+    ],
+)
+def test_a_secret_is_masked_in_the_forms_it_travels_in(form):
+    secret = 'pa"ss wörd/+?&'
+    text = Redactor({"A": secret}).text(f"before {form(secret)} after")
+
+    assert MASK in text
+    assert "ss w" not in text
+    assert text.startswith("before ")
+    assert text.endswith(" after")
+
+
+@given(st.text(min_size=4, max_size=12), st.lists(st.integers(1, 7), max_size=30), st.text(max_size=20))
+def test_output_in_pieces_is_masked_as_a_whole_would_be(secret, cuts, around):
+    text = f"{around}{secret}{around}{secret}"
+    redactor, rest, shown = Redactor({"A": secret}), text, ""
+    for cut in cuts:
+        piece, rest = rest[:cut], rest[cut:]
+        shown += redactor.stream(piece)
+    shown += redactor.stream(rest) + redactor.end()
+
+    if secret not in MASK and secret not in around:
+        assert secret not in shown.replace(MASK, "\x00")
+
+
+def test_short_secrets_mask_nothing():
+    assert Redactor({"A": "1"}).text("11 of 12") == "11 of 12"
+
+
+def test_what_is_sealed_opens_with_its_key_in_its_place_only():
+    vault = Vault(KEY)
+    sealed = vault.seal("the secret", "tenant", "name")
+
+    assert vault.open(sealed, "tenant", "name") == "the secret"
+    assert "secret" not in sealed
+    assert sealed != vault.seal("the secret", "tenant", "name")
+    with pytest.raises(Conflict, match="changed"):
+        vault.open(sealed, "other", "name")
+    with pytest.raises(Conflict, match="another HORAE_SECRET_KEY"):
+        Vault(OTHER).open(sealed, "tenant", "name")
+    head, body = sealed.split(".")
+    with pytest.raises(Conflict):
+        vault.open(f"{head}.{'B' if body[0] == 'A' else 'A'}{body[1:]}", "tenant", "name")
+
+
+def test_the_old_key_opens_but_does_not_seal():
+    sealed = Vault(OTHER).seal("x", "t", "n")
+    both = Vault(KEY, OTHER)
+
+    assert both.open(sealed, "t", "n") == "x"
+    assert key_id_of(both.seal("x", "t", "n")) == both.key_id == Vault(KEY).key_id
+
+
+def test_keys_for_different_purposes_differ():
+    vault = Vault(KEY)
+    assert len({vault.derive("a"), vault.derive("b"), Vault(OTHER).derive("a")}) == 3
