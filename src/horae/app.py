@@ -27,7 +27,8 @@ from horae.executors.http import HttpExecutor
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.executors.shell import Mode, ShellExecutor
-from horae.node import STORE_AWAY_SECONDS, Node
+from horae.executors.webhook import WebhookSender
+from horae.node import STORE_AWAY_SECONDS, Node, Tools
 from horae.ports import Executor
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
@@ -54,9 +55,10 @@ class App:
         self.store: Store = open_store(settings.database_url)
         self._executors = _executors(settings, handlers or {})
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
+        self._sender = WebhookSender(allow_ranges(settings.egress_allow))
         self._vault = Vault(_secret_key(settings), settings.old_secret_key)
-        name = socket.gethostname()
-        self._node = Node(self.store, settings, self._executors, tuple(needs), new_id, name, self._vault)
+        tools = Tools(self._executors, tuple(needs), self._vault, self._sender)
+        self._node = Node(self.store, settings, tools, new_id, socket.gethostname())
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -71,6 +73,7 @@ class App:
         finally:
             for executor in set(self._executors.values()):
                 await executor.close()
+            await self._sender.close()
             await self.store.close()
 
     def stop(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from secrets import token_bytes
 from typing import Any
 from uuid import UUID
 
@@ -15,8 +16,9 @@ from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
 from horae.core.secrets import NAME, names_in
-from horae.ports import JobStore, NewJob, NewRun, Once, StoredRow
-from horae.vault import Vault
+from horae.core.webhooks import SECRET_BYTES, new_secret
+from horae.ports import JobStore, NewJob, NewRun, NewWebhook, Once, StoredRow
+from horae.vault import Vault, tenant_secret
 
 # What makes a document a job of its own rather than a change of one.
 WHOLE = {
@@ -30,6 +32,9 @@ WHOLE = {
     "callback_url",
     "after",
 }
+
+
+OVERLAP_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +51,19 @@ class Commands:
     """
 
     def __init__(
-        self, store: JobStore, vault: Vault, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow = ()
+        self,
+        store: JobStore,
+        vault: Vault,
+        new_id: Callable[[], str],
+        wake: Callable[[], None],
+        allow: Allow = (),
+        random: Callable[[int], bytes] = token_bytes,
     ) -> None:
         self._store = store
         self._vault = vault
-        self._allow = allow
+        self.allow = allow
         self._new_id = new_id
+        self._random = random
         self._wake = wake
 
     async def create_job(self, caller: Caller, document: object, once: Once | None) -> str:
@@ -85,7 +97,7 @@ class Commands:
     def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:
         job_id = self._new_id()
         try:
-            definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self._allow)
+            definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self.allow)
             _refuse_if_over(definition, job_id, now_us)
         except Invalid as error:
             return error
@@ -102,7 +114,7 @@ class Commands:
                 raise missing
 
         def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
-            return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self._allow)
+            return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self.allow)
 
         job_id = await self._store.change_job(once, caller.tenant, word, caller.actor, merge, base_version)
         self._wake()
@@ -157,6 +169,45 @@ class Commands:
             for key, names in named.items()
             if names & unknown
         }
+
+    async def create_webhook(self, caller: Caller, fields: dict[str, Any]) -> tuple[StoredRow, str]:
+        """The webhook and its secret, which is shown only now."""
+        id_, secret = self._new_id(), new_secret(self._random(SECRET_BYTES))
+        webhook = NewWebhook(id_, fields["name"], fields["url"], fields["events"], fields["late_us"])
+        row = await self._store.create_webhook(caller.tenant, webhook, self._seal(caller, id_, secret))
+        return row, secret
+
+    async def change_webhook(self, caller: Caller, word: str, fields: dict[str, Any]) -> StoredRow:
+        return await self._store.change_webhook(caller.tenant, word, fields)
+
+    async def rotate_webhook(self, caller: Caller, word: str) -> tuple[StoredRow, str]:
+        """A new secret; the one before signs along for a day."""
+        secret = new_secret(self._random(SECRET_BYTES))
+        for row in await self._store.webhooks(caller.tenant):
+            if word in (row["id"], row["name"]):
+                sealed = self._seal(caller, row["id"], secret)
+                return await self._store.rotate_webhook(caller.tenant, row["id"], sealed, OVERLAP_US), secret
+        raise NotFound(f'There is no webhook "{word}".')
+
+    def _seal(self, caller: Caller, webhook_id: str, secret: str) -> str:
+        return self._vault.seal(secret, caller.tenant, "webhook", webhook_id)
+
+    def signing_secret(self, caller: Caller) -> str:
+        """What signs messages to plain URLs in the tenant's jobs."""
+        return tenant_secret(self._vault, caller.tenant)
+
+    async def delete_webhook(self, caller: Caller, word: str) -> str:
+        return await self._store.delete_webhook(caller.tenant, word)
+
+    async def try_webhook(self, caller: Caller, word: str) -> str:
+        delivery_id = await self._store.try_webhook(caller.tenant, word, self._new_id())
+        self._wake()
+        return delivery_id
+
+    async def resend(self, caller: Caller, delivery_id: str) -> StoredRow:
+        row = await self._store.resend(caller.tenant, delivery_id)
+        self._wake()
+        return row
 
     async def put_secret(self, caller: Caller, name: str, value: str) -> StoredRow:
         if not NAME.fullmatch(name):

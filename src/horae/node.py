@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from horae.config import Settings
 from horae.core.errors import Unavailable
 from horae.core.timeguard import TimeGuard
-from horae.ports import Executor
+from horae.notify.relay import Relay
+from horae.ports import Executor, Sender
 from horae.scheduler.janitor import Janitor
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
@@ -65,24 +67,30 @@ class Loop:
         return delay
 
 
-class Node:
-    """`executors` by job type, `needs` what they offer beyond the types that every worker can run."""
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a worker works with: executors by job type, `needs` that they meet beyond what every worker can run, the
+    keys of secrets, and the way to webhooks.
+    """
 
+    executors: Mapping[str, Executor]
+    needs: tuple[str, ...]
+    vault: Vault
+    sender: Sender | None = None
+
+
+class Node:
     def __init__(
         self,
         store: Store,
         settings: Settings,
-        executors: Mapping[str, Executor],
-        needs: tuple[str, ...],
+        tools: Tools,
         new_id: Callable[[], str],
         name: str,
-        vault: Vault,
     ) -> None:
         self._store = store
-        self._vault = vault
+        self._tools = tools
         self._settings = settings
-        self._executors = executors
-        self._needs = needs
         self._new_id = new_id
         self._name = name
         self._loops: list[Loop] = []
@@ -159,15 +167,17 @@ class Node:
                 heartbeat_seconds=settings.heartbeat_seconds,
                 visibility_seconds=settings.visibility_seconds,
             ),
-            self._executors,
-            self._needs,
+            self._tools.executors,
+            self._tools.needs,
             self.guard,
             self._new_id,
-            Secrets(self._store, self._vault),
+            Secrets(self._store, self._tools.vault),
         )
         claims = self._loop("worker", self._claim_after_scheduler)
         worker.on_room = worker.results.on_again = claims.wake
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)
         self._loop("strays", worker.find_strays)
+        if self._tools.sender is not None:
+            self._loop("relay", Relay(self._store, self._tools.sender, self._tools.vault).tick)
         return worker

@@ -299,6 +299,64 @@ class SecretStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NewWebhook:
+    id: str
+    name: str
+    url: str
+    events: list[str]
+    late_us: int
+    is_active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One attempt to tell somebody of an event. Without a webhook of its own it goes to a plain URL."""
+
+    id: str
+    attempt: int
+    tenant: str
+    event: str
+    at_us: int
+    now_us: int
+    webhook_id: str | None
+    url: str
+    is_wanted: bool
+    sealed: list[str]
+    run: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """How an attempt ended; `gap_us` is the wait before the next one, None when there is none."""
+
+    id: str
+    attempt: int
+    is_delivered: bool
+    gap_us: int | None
+    status: int | None
+    error: str | None
+    took_ms: int
+
+
+class MessageStore(Protocol):
+    def take_messages(self, most: int, lease_us: int) -> Awaitable[list[Message]]: ...
+
+    def next_message(self) -> Awaitable[int | None]: ...
+
+    def finish_messages(self, done: list[Delivered]) -> Awaitable[None]: ...
+
+    def tell_late(self, window_us: int) -> Awaitable[None]: ...
+
+
+class Sender(Protocol):
+    """Sends a message: the status of the answer, or why there is none."""
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int | None, str | None]: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
 class Once:
     """An idempotency key and what it was used for: a digest of method, path and body."""
 
@@ -362,6 +420,20 @@ class JobStore(Protocol):
 
     def trigger(self, once: Once | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
 
+    def webhooks(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
+
+    def create_webhook(self, tenant: str, webhook: NewWebhook, sealed: str) -> Awaitable[StoredRow]: ...
+
+    def change_webhook(self, tenant: str, word: str, changes: JsonObject) -> Awaitable[StoredRow]: ...
+
+    def rotate_webhook(self, tenant: str, word: str, sealed: str, overlap_us: int) -> Awaitable[StoredRow]: ...
+
+    def delete_webhook(self, tenant: str, word: str) -> Awaitable[str]: ...
+
+    def try_webhook(self, tenant: str, word: str, delivery_id: str) -> Awaitable[str]: ...
+
+    def resend(self, tenant: str, delivery_id: str) -> Awaitable[StoredRow]: ...
+
     def put_secret(self, tenant: str, name: str, sealed: str) -> Awaitable[list[StoredRow]]: ...
 
     def delete_secret(self, tenant: str, name: str) -> Awaitable[None]: ...
@@ -410,6 +482,12 @@ class ViewStore(Protocol):
     def calendars(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
 
     def secrets(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
+
+    def webhooks(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
+
+    def deliveries(
+        self, tenant: str, word: str | None, state: str | None, before_id: str | None, most: int
+    ) -> Awaitable[list[StoredRow]]: ...
 
     def versions(self, tenant: str, word: str) -> Awaitable[list[StoredRow]]: ...
 

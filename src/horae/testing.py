@@ -23,7 +23,7 @@ from horae.config import Settings
 from horae.core.explain import explain
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
-from horae.node import Node
+from horae.node import Node, Tools
 from horae.ports import Executor
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
@@ -128,7 +128,7 @@ class Horae:
     def add_node(self, **changes: Any) -> Node:
         settings = Settings(**{**_values(self._settings), **changes})
         name = f"node-{next(self._numbers)}"
-        node = Node(self.store, settings, self._executors, self._needs, self._new_id, name, VAULT)
+        node = Node(self.store, settings, Tools(self._executors, self._needs, VAULT), self._new_id, name)
         node.start(self._group)
         self.nodes.append(node)
         return node

@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from functools import lru_cache
 
 from horae.core.errors import Conflict
+from horae.core.webhooks import new_secret
 
 _NONCE = 12
 
@@ -49,6 +50,11 @@ class Vault:
     def derive(self, purpose: str) -> bytes:
         """A key of 32 bytes for one purpose, the same on every node."""
         return _derive(self._masters[0], purpose)
+
+
+def tenant_secret(vault: Vault, tenant: str) -> str:
+    """What signs messages to the plain URLs in a tenant's jobs; webhooks have secrets of their own."""
+    return new_secret(vault.derive(f"webhook {tenant}"))
 
 
 def key_id_of(sealed: str) -> str:

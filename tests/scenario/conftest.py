@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from horae.api.access import Access, OpenAccess
 from horae.api.app import make_app
 from horae.commands import Commands
+from horae.core.egress import Allow
 from horae.store.store import Store
 from horae.testing import VAULT
 from tests.conformance.conftest import clock, dialect, store, store_and_clock, world
@@ -22,14 +23,14 @@ __all__ = ["clock", "dialect", "store", "store_and_clock", "world"]
 ADDRESS = "http://127.0.0.1:8700"
 
 
-def app_over(store: Any, access: Access | None = None, **more: Any) -> Starlette:
+def app_over(store: Any, access: Access | None = None, allow: Allow = (), **more: Any) -> Starlette:
     async def explain(tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
         return {"tenant": tenant, "word": word, "at_us": at_us}
 
     async def ready() -> list[str]:
         return []
 
-    commands = Commands(store, VAULT, lambda: str(uuid4()), lambda: None)
+    commands = Commands(store, VAULT, lambda: str(uuid4()), lambda: None, allow)
     parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "explain": explain, "ready": ready}
     return make_app(commands=commands, **(parts | more))
 

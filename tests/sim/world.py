@@ -18,7 +18,7 @@ from typing import Any
 from horae.commands import Caller, Commands, RunRequest
 from horae.config import Settings
 from horae.core.errors import HoraeError, Unavailable
-from horae.node import Node
+from horae.node import Node, Tools
 from horae.ports import Log, Outcome, Request
 from horae.store.database import Transaction
 from horae.store.sqlite import MemoryDatabase
@@ -276,7 +276,7 @@ class Machine:
             lookahead_seconds=5,
             worker_slots=world.dice.choice([2, 5, 20]),
         )
-        self.node = Node(store, settings, {"noop": Work(world, self)}, (), world.new_id, self.name, VAULT)
+        self.node = Node(store, settings, Tools({"noop": Work(world, self)}, (), VAULT), world.new_id, self.name)
         self.node.start(world.group)
 
     def crash(self, seconds: float) -> None:

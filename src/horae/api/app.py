@@ -34,6 +34,7 @@ from horae.api.query import read_query
 from horae.api.runs import Runs
 from horae.api.secrets import Secrets
 from horae.api.tools import REQUESTS, SECONDS, Health, Previews, Ready
+from horae.api.webhooks import Webhooks
 from horae.commands import Caller, Commands
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
 from horae.ports import Answer, Once, ViewStore
@@ -63,6 +64,7 @@ def make_app(
         *Runs(commands, views, is_stopping).operations(),
         *Calendars(commands, views).operations(),
         *Secrets(commands, views).operations(),
+        *Webhooks(commands, views).operations(),
         *Previews(views).operations(),
     ]
     health = Health(ready)

@@ -11,8 +11,9 @@ from typing import Any
 
 from horae.api.access import TENANT_HEADER
 from horae.api.operation import Operation
-from horae.api.query import JOB_STATUSES, RUN_STATUSES, Parameter
+from horae.api.query import DELIVERY_STATES, JOB_STATUSES, RUN_STATUSES, Parameter
 from horae.core.job import PRIORITY_NUMBER, TYPES
+from horae.core.webhooks import EVENTS
 
 Schema = dict[str, Any]
 
@@ -96,6 +97,8 @@ _WORDS = {
     "run": "The id of a run",
     "calendar": "The name of a calendar",
     "secret": "The name of a secret",
+    "webhook": "The id or the name of a webhook",
+    "delivery": "The id of a delivery",
 }
 
 
@@ -264,6 +267,30 @@ _RUN: Schema = {
     "skipped_count": _COUNT,
 }
 _SKIPPED = ("skipped_until", "skipped_count")
+_WEBHOOK: Schema = {
+    "name": _TEXT,
+    "url": _TEXT,
+    "events": {"type": "array", "items": {"type": "string", "enum": list(EVENTS)}},
+    "late_after": _DURATION,
+    "is_active": {"type": "boolean"},
+}
+_WEBHOOK_ANSWER = {"id": _TEXT} | _WEBHOOK | {"created_at": _TIME, "updated_at": _TIME}
+_DELIVERY: Schema = {
+    "delivery_id": _TEXT,
+    "event": _TEXT,
+    "state": {"type": "string", "enum": list(DELIVERY_STATES)},
+    "webhook_id": _TEXT_OR_NULL,
+    "url": _TEXT_OR_NULL,
+    "job_id": _TEXT_OR_NULL,
+    "run_id": _TEXT_OR_NULL,
+    "attempts": _COUNT,
+    "status": _COUNT_OR_NULL,
+    "error": _TEXT_OR_NULL,
+    "took_ms": _COUNT_OR_NULL,
+    "created_at": _TIME,
+    "next_attempt_at": _TIME_OR_NULL,
+    "ended_at": _TIME_OR_NULL,
+}
 _DATES: Schema = {"type": "array", "items": {"type": "string", "format": "date"}}
 _DAYS: Schema = {"exclude": _DATES, "include": _DATES, "holidays": _TEXT, "subdivision": _TEXT}
 
@@ -336,6 +363,16 @@ _SCHEMAS: dict[str, Schema] = {
     "SecretAnswer": _record({"name": _TEXT, "version": _COUNT, "created_at": _TIME, "updated_at": _TIME}),
     "SecretList": _record({"secrets": {"type": "array", "items": _ref("SecretAnswer")}}),
     "DeletedSecret": _record({"deleted": {"const": True}, "name": _TEXT}),
+    "Webhook": _sent(_WEBHOOK, "name", "url", "events"),
+    "WebhookChange": _sent(_WEBHOOK),
+    "WebhookAnswer": _record(_WEBHOOK_ANSWER),
+    "WebhookSecret": _record(_WEBHOOK_ANSWER | {"secret": _TEXT}),
+    "WebhookList": _record({"webhooks": {"type": "array", "items": _ref("WebhookAnswer")}}),
+    "DeletedWebhook": _record({"deleted": {"const": True}, "id": _TEXT}),
+    "Signing": _record({"secret": _TEXT}),
+    "DeliveryId": _record({"delivery_id": _TEXT}),
+    "Delivery": _record(_DELIVERY),
+    "DeliveryList": _list("deliveries", "Delivery"),
     "Nothing": {"type": "object", "additionalProperties": False},
     "VersionList": _record({"versions": {"type": "array", "items": _VERSION}}),
     "Explanation": _record({"verdict": _TEXT, "reason": _ANY, "text": _TEXT, "facts": {"type": "array"}}),

@@ -34,6 +34,7 @@ RUN_SYNONYMS = {
     "FAILURE": "FAILED",
     "ENQUEUED": "QUEUED",
 }
+DELIVERY_STATES = ("waiting", "delivered", "dead")
 SORTS = tuple(sign + name for name in ("name", "next_fire_time", "updated_at") for sign in ("", "-"))
 _KEYS = frozenset({"key", "api_key", "apikey", "api-key", "x-api-key", "access_token", "token", "authorization"})
 
@@ -237,6 +238,7 @@ RUN_FILTERS = (
     Parameter("worker", _text, "On this worker"),
     Parameter("reason", _word(sorted(REASONS)), "With this reason", _one_of(sorted(REASONS))),
 )
+DELIVERY_STATE = Parameter("state", _word(DELIVERY_STATES), "In this state", _one_of(DELIVERY_STATES))
 SORT = Parameter("sort", _word(SORTS), "The order", {**_one_of(SORTS), "default": "name"})
 
 

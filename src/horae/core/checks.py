@@ -20,6 +20,7 @@ from horae.core.calendars import check_calendar
 from horae.core.duration import format_duration, parse_duration
 from horae.core.errors import Fault, Invalid
 from horae.core.job import PRIORITY_NAME, PRIORITY_NUMBER, TYPES, After
+from horae.core.webhooks import ALWAYS, EVENT_OF
 from horae.core.zone import DAY_S, SECOND_US, check_zone
 
 Check = Callable[[Any, str], Any]
@@ -344,11 +345,13 @@ def _notice(value: Any, pointer: str) -> dict[str, Any]:
 
 
 def _notice_endings(value: Any, pointer: str) -> list[str]:
-    names = ("success", "failure", "skipped", "cancelled", "unknown", "always")
+    names = (*EVENT_OF, ALWAYS)
     endings = ["failure"] if value is None else value if isinstance(value, list) else [value]
     if not 1 <= len(endings) <= len(names):
         raise refuse(pointer, f"a list of {', '.join(names)}", value, ["failure"])
-    return list(dict.fromkeys(_ending(ending, pointer, names) for ending in endings))
+    words = {event: word for word, event in EVENT_OF.items()}
+    known = [words.get(ending, ending) if isinstance(ending, str) else ending for ending in endings]
+    return list(dict.fromkeys(_ending(ending, pointer, names) for ending in known))
 
 
 def _record(value: Any, pointer: str, keys: tuple[str, ...], example: Any) -> dict[str, Any]:

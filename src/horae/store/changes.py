@@ -32,6 +32,7 @@ from horae.store.jobs import (
     name_conflict,
     with_upstream_ids,
 )
+from horae.store.notices import UNWATCH_JOB, WATCH, tell, watches
 from horae.store.results import end_waiting
 
 UPDATE_JOB = Statement("""
@@ -129,15 +130,18 @@ def _give_up_missed(held: Held, left: Undecided, reason: str) -> Steps[None]:
     if left.due_us is None or left.due_us > held.now_us:
         return
     schedule = schedule_of(held.definition, held.id, held.row["created_us"], left.called_off)
+    ids = []
     for skip in skips_between(schedule, left.due_us, held.now_us, reason):
+        ids.append(run_id(held.id, scheduled_key(skip.from_us), skip.from_us))
         yield RECORD_SKIP(
-            run_id=run_id(held.id, scheduled_key(skip.from_us), skip.from_us),
+            run_id=ids[-1],
             id=held.id,
             from_us=skip.from_us,
             until_us=skip.until_us,
             count=skip.count,
             reason=reason,
         )
+    yield from tell(ids)
 
 
 @transaction
@@ -220,6 +224,12 @@ def _write_version(tenant: str, actor: str, held: Held, definition: Definition, 
     if definition.after != held.definition.after:
         yield DELETE_CHAINS(id=held.id)
         yield INSERT_CHAINS(c=[(after.job_id, held.id, after.on) for after in definition.after])
+    if definition.notify != held.definition.notify:
+        watchers = (yield from watches(tenant, [(held.id, definition)]))[held.id]
+        if isinstance(watchers, Invalid):
+            raise watchers
+        yield UNWATCH_JOB(tenant=tenant, job_id=held.id)
+        yield WATCH(n=watchers)
     if definition.calendar != held.definition.calendar:
         yield DISUSE(id=held.id)
         yield USE(u=use_of(tenant, definition, held.id))
@@ -274,6 +284,7 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     yield DELETE_ALL_CHAINS(id=held.id)
     yield DELETE_LABELS(id=held.id)
     yield DISUSE(id=held.id)
+    yield UNWATCH_JOB(tenant=tenant, job_id=held.id)
     yield SET_STATE(id=held.id, state="deleted", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
     yield from _event(held, "deleted", actor, None, {})
     return held.id

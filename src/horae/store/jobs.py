@@ -12,9 +12,11 @@ from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
+from horae.core.webhooks import Watch
 from horae.ports import NewJob, NewRun
 from horae.store.calendars import USE, use_of, with_calendars
 from horae.store.database import Row, Statement, Steps, transaction
+from horae.store.notices import WATCH, watches
 
 NOW = Statement("SELECT horae_now() AS now_us")
 
@@ -124,6 +126,7 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
     """Saves those that can be saved, or none if `atomic`. In order: the id of each, or why it was refused."""
     now_us: int = (yield NOW())[0]["now_us"]
     filled = yield from with_calendars(tenant, [job.definition for job in jobs])
+    watchers = yield from watches(tenant, [(job.id, job.definition) for job in jobs])
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
@@ -132,14 +135,22 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
         if isinstance(definition, Definition):
             batch = {other.definition.name: other.id for other in good}
             definition = yield from with_upstream_ids(tenant, NewJob(job.id, definition), batch)
-        answer = definition if isinstance(definition, Invalid) else name_conflict(job.definition.name, taken)
+        watched = watchers[job.id]
+        wrong = next((each for each in (definition, watched) if isinstance(each, Invalid)), None)
+        answer = wrong or name_conflict(job.definition.name, taken)
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
             taken.add(definition.name)
             good.append(NewJob(job.id, definition))
     if good and not (atomic and len(good) < len(jobs)):
         yield from _insert(tenant, actor, good, now_us)
+        if rows := [watch for job in good for watch in _list(watchers[job.id])]:
+            yield WATCH(n=rows)
     return answers
+
+
+def _list(watchers: list[Watch] | Invalid) -> list[Watch]:
+    return [] if isinstance(watchers, Invalid) else watchers
 
 
 def refusal(error: HoraeError) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from horae.core.run import run_id, scheduled_key
 from horae.ports import Decision, DueTimer, Planned, Scan
 from horae.store.database import Query, Row, Statement, Steps, reading, statement, transaction
+from horae.store.notices import TELL_SKIPPED
 
 # The due timers of the held shards, oldest first. The index is by time, so a long backlog is never sorted. `IS TRUE`
 # keeps PostgreSQL from turning an IN into a join that it then plans as a loop in a loop.
@@ -81,6 +82,9 @@ WITH lease AS MATERIALIZED (
     JOIN jobs j ON j.id = skips.job_id
     WHERE (skips.job_id IN (SELECT m.job_id FROM m)) IS TRUE
     RETURNING 1
+), told AS (
+    {TELL_SKIPPED.format(skips=_SKIPS, of_moved="(skips.job_id IN (SELECT m.job_id FROM m)) IS TRUE")}
+    RETURNING 1
 )
 SELECT (SELECT count(*) FROM m) AS moved, (SELECT count(*) FROM opened) AS opened,
        (SELECT count(*) FROM skipped) AS skipped
@@ -116,6 +120,9 @@ RETURNING 1
 """)
 
 
+TELL = Statement(TELL_SKIPPED.format(skips=_SKIPS, of_moved="true"))
+
+
 @reading
 def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     rows = yield DUE(held=[(shard,) for shard in shards], ahead_us=ahead_us, most=most)
@@ -144,6 +151,8 @@ def plan_sqlite(owner: str, decisions: list[Decision]) -> Steps[Planned]:
     opened = yield OPEN(slots=[slot for slot in query.params["slots"] if slot[1] in jobs])
     skips = [skip for skip in query.params["skips"] if skip[1] in jobs]
     skipped = (yield SKIP(skips=skips)) if skips else []
+    if skips:
+        yield TELL(skips=skips)
     return Planned(len(jobs), len(opened), len(skipped))
 
 

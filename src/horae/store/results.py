@@ -6,6 +6,7 @@ from collections import Counter
 
 from horae.ports import Again, Ending, LogChunk
 from horae.store.database import Row, Rows, Statement, Steps, transaction
+from horae.store.notices import IS_WATCHED, tell
 
 _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
                ended_us, attempt, max_attempts, token, epoch, worker, reason, error, result, payload, parent_id)"""
@@ -30,7 +31,7 @@ WITH r AS (
     JOIN {_ENDINGS} ON e.id = r.id
     RETURNING 1
 )
-SELECT r.id, r.job_id, r.group_key, {_CHAINED}
+SELECT r.id, r.job_id, r.group_key, {_CHAINED}, {IS_WATCHED}
 FROM r
 """)
 
@@ -42,7 +43,7 @@ JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
 """)
 
 ENDED = Statement(f"""
-SELECT r.id, r.job_id, r.group_key, {_CHAINED}
+SELECT r.id, r.job_id, r.group_key, {_CHAINED}, {IS_WATCHED}
 FROM runs r
 JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
 """)
@@ -208,6 +209,7 @@ def _after(worker: str, endings: list[Ending], rows: Rows) -> Steps[int]:
     if dead:
         yield BURY(dead=dead)
     yield from follow([row["id"] for row in rows if row["has_chain"]])
+    yield from tell([row["id"] for row in rows if row["is_watched"]])
     yield from nudge([row["group_key"] for row in rows])
     return len(ended)
 
@@ -248,6 +250,7 @@ def end_waiting(ids: list[str], status: str, reason: str) -> Steps[None]:
     rows = yield DROP(chosen=chosen)
     if status == "cancelled":
         yield from follow([id_ for (id_,) in chosen])
+    yield from tell([id_ for (id_,) in chosen])
     yield from nudge([row["group_key"] for row in rows])
 
 

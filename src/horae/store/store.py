@@ -24,6 +24,7 @@ from horae.store import (
     secrets,
     upkeep,
     views,
+    webhooks,
 )
 from horae.store.database import Database, Transaction
 from horae.store.migrate import SchemaOwner, check_schema, migrate
@@ -77,6 +78,19 @@ class Store:
     resume_job = _change(changes.resume)
     delete_job = _change(changes.delete)
     trigger = _change(runs.trigger)
+
+    create_webhook = _verb(webhooks.create)
+    change_webhook = _verb(webhooks.change)
+    rotate_webhook = _verb(webhooks.rotate)
+    delete_webhook = _verb(webhooks.delete)
+    try_webhook = _verb(webhooks.try_out)
+    take_messages = _verb(webhooks.take)
+    next_message = _verb(webhooks.next_message)
+    finish_messages = _verb(webhooks.finish)
+    tell_late = _verb(webhooks.tell_late)
+    deliveries = _verb(webhooks.deliveries)
+    resend = _verb(webhooks.resend)
+    webhooks = _verb(webhooks.listed)
 
     find_secrets = _verb(secrets.find)
     secrets_of_other_keys = _verb(secrets.of_other_keys)

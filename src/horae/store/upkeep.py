@@ -44,6 +44,8 @@ WHERE due_us < :before_us
   AND NOT EXISTS (SELECT 1 FROM timers t WHERE t.job_id = called_off.job_id AND t.due_us <= called_off.due_us)
 """)
 
+FORGET_MESSAGES = Statement("DELETE FROM deliveries WHERE ended_us < :before_us")
+
 FORGET_WORKERS = Statement("DELETE FROM workers WHERE expires_us < :before_us")
 
 FORGET_EVENTS = Statement("DELETE FROM events WHERE at_us < :before_us AND kind IN ('late_result', 'retried', 'lease')")
@@ -103,6 +105,7 @@ def sweep_postgres(retention_us: int) -> Steps[int]:
 def _forget(now_us: int, retention_us: int) -> Steps[None]:
     yield FORGET_KEYS(before_us=now_us - KEYS_KEPT_US)
     yield FORGET_CALLED_OFF(before_us=now_us - DAY_US)
+    yield FORGET_MESSAGES(before_us=now_us - retention_us)
     yield FORGET_LETTERS(before_us=now_us - retention_us)
     yield FORGET_EVENTS(before_us=now_us - retention_us)
     # A worker row is looked at until its runs were taken back; an hour is many times that.

@@ -242,6 +242,52 @@ CREATE TABLE secrets (
     PRIMARY KEY (tenant, name)
 );
 
+-- Who is told of what happens, and the messages to them.
+CREATE TABLE webhooks (
+    id {key} PRIMARY KEY,
+    tenant {key} NOT NULL,
+    name {key} NOT NULL,
+    url TEXT NOT NULL,
+    events TEXT NOT NULL,
+    late_us BIGINT NOT NULL,
+    is_active BOOLEAN NOT NULL,
+    sealed TEXT NOT NULL,
+    old_sealed TEXT,
+    old_until_us BIGINT,
+    created_us BIGINT NOT NULL,
+    updated_us BIGINT NOT NULL
+);
+CREATE UNIQUE INDEX webhooks_by_name ON webhooks (tenant, name);
+CREATE TABLE watches (
+    tenant {key} NOT NULL,
+    job_id {key} NOT NULL,
+    event {key} NOT NULL,
+    webhook_id {key} NOT NULL,
+    url TEXT NOT NULL,
+    late_us BIGINT NOT NULL,
+    PRIMARY KEY (tenant, job_id, event, webhook_id, url)
+);
+CREATE INDEX watches_for_late ON watches (late_us) WHERE event = 'run.late';
+CREATE TABLE deliveries (
+    id {key} PRIMARY KEY,
+    tenant {key} NOT NULL,
+    webhook_id {key} NOT NULL,
+    url TEXT NOT NULL,
+    event TEXT NOT NULL,
+    job_id {key} NOT NULL,
+    run_id {key} NOT NULL,
+    state TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    next_us BIGINT NOT NULL,
+    status INTEGER,
+    error TEXT,
+    took_ms INTEGER,
+    created_us BIGINT NOT NULL,
+    ended_us BIGINT
+);
+CREATE INDEX deliveries_waiting ON deliveries (next_us) WHERE state = 'waiting';
+CREATE INDEX deliveries_by_tenant ON deliveries (tenant, id);
+
 CREATE TABLE idempotency (
     tenant {key} NOT NULL,
     key {key} NOT NULL,

@@ -1,0 +1,82 @@
+"""Messages to webhooks: taken a few at a time, signed, sent, and tried again until they arrive or are given up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from horae.core.errors import HoraeError
+from horae.core.webhooks import gap_us, message, signature
+from horae.ports import Delivered, Message, MessageStore, Sender
+from horae.telemetry import oops, warn
+from horae.vault import Vault, tenant_secret
+
+AT_ONCE = 50
+LEASE_US = 60_000_000
+POLL_SECONDS = 2.0
+LATE_SECONDS = 5.0
+LATE_WINDOW_US = 120_000_000
+LONGEST_ERROR = 500
+GONE = 410
+
+
+class Relay:
+    """`send` has a deadline well below the lease, so that no message is on two ways at once."""
+
+    def __init__(self, store: MessageStore, sender: Sender, vault: Vault) -> None:
+        self._store = store
+        self._sender = sender
+        self._vault = vault
+        self._next_late = 0.0
+
+    async def tick(self) -> float:
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._next_late:
+            self._next_late = loop.time() + LATE_SECONDS
+            await self._store.tell_late(LATE_WINDOW_US)
+        messages = await self._store.take_messages(AT_ONCE, LEASE_US)
+        if messages:
+            done = await asyncio.gather(*(self._deliver(each) for each in messages))
+            await self._store.finish_messages(done)
+            return 0.0
+        wait_us = await self._store.next_message()
+        return POLL_SECONDS if wait_us is None else min(POLL_SECONDS, wait_us / 1e6)
+
+    async def _deliver(self, told: Message) -> Delivered:
+        if not told.is_wanted:
+            why = "The webhook was switched off."
+            return Delivered(told.id, told.attempt, is_delivered=False, gap_us=None, status=None, error=why, took_ms=0)
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            status, error = await self._send(told)
+        except Exception as broken:  # noqa: BLE001 our bug; the other messages must not wait for it
+            oops("message.broken", broken, message=told.id)
+            status, error = None, f"horae: {type(broken).__name__}"
+        is_delivered = status is not None and 200 <= status < 300
+        gap = None if is_delivered or status == GONE else gap_us(told.id, told.attempt)
+        if not is_delivered and gap is None:
+            warn("message.given_up", message=told.id, tenant=told.tenant, attempts=told.attempt, status=status)
+        took_ms = round((clock() - began) * 1000)
+        short = None if error is None else error[:LONGEST_ERROR]
+        return Delivered(told.id, told.attempt, is_delivered, gap, status, short, took_ms)
+
+    async def _send(self, told: Message) -> tuple[int | None, str | None]:
+        try:
+            secrets = self._secrets(told)
+        except HoraeError as error:
+            return None, error.detail
+        body = json.dumps(message(told.event, told.at_us, told.run), ensure_ascii=False, separators=(",", ":"))
+        at_s = told.now_us // 1_000_000
+        headers = {
+            "Content-Type": "application/json",
+            "webhook-id": told.id,
+            "webhook-timestamp": str(at_s),
+            "webhook-signature": signature(secrets, told.id, at_s, body),
+        }
+        return await self._sender.send(told.url, headers, body.encode())
+
+    def _secrets(self, told: Message) -> list[str]:
+        if told.webhook_id is None:
+            return [tenant_secret(self._vault, told.tenant)]
+        return [self._vault.open(sealed, told.tenant, "webhook", told.webhook_id) for sealed in told.sealed]
