@@ -127,30 +127,8 @@ class HttpExecutor:
         return _End(_judge(call, answer), answer.status < 500, answer.size_bytes)
 
     def _open(self) -> aiohttp.ClientSession:
-        from horae import __version__
-
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            limit_per_host=self._limit_per_host,
-            resolver=_CheckedResolver(self._resolver or aiohttp.DefaultResolver(), self._allow),
-            socket_factory=self._open_socket,
-            keepalive_timeout=KEEP_ALIVE_SECONDS,
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": f"horae/{__version__}"},
-            trust_env=False,
-        )
+        self._session = guarded_session(self._allow, self._resolver, self._limit_per_host)
         return self._session
-
-    def _open_socket(self, info: aiohttp.AddrInfoType) -> socket.socket:
-        """Sees the real address of every connection, those of literals too, which no resolver sees."""
-        family, kind, protocol, _, address = info
-        why = refusal(str(address[0]), int(address[1]), self._allow)
-        if why:
-            raise OSError(errno.EACCES, why)
-        return socket.socket(family, kind, protocol)
 
     def _explain(self, call: _Call, error: Exception) -> _End:
         host = call.destination.host
@@ -177,6 +155,35 @@ class HttpExecutor:
         address = call.destination.address
         is_open = address is not None and is_listed(address, self._allow)
         return f"could not connect to {call.destination.origin}" + (f": {detail}" if is_open else "")
+
+
+def guarded_session(
+    allow: Allow, resolver: AbstractResolver | None = None, limit_per_host: int = 0
+) -> aiohttp.ClientSession:
+    """A session that connects to no address but public ones and those allowed, whatever a name resolves to."""
+    from horae import __version__
+
+    def open_socket(info: aiohttp.AddrInfoType) -> socket.socket:
+        """Sees the real address of every connection, those of literals too, which no resolver sees."""
+        family, kind, protocol, _, address = info
+        why = refusal(str(address[0]), int(address[1]), allow)
+        if why:
+            raise OSError(errno.EACCES, why)
+        return socket.socket(family, kind, protocol)
+
+    connector = aiohttp.TCPConnector(
+        limit=0,
+        limit_per_host=limit_per_host,
+        resolver=_CheckedResolver(resolver or aiohttp.DefaultResolver(), allow),
+        socket_factory=open_socket,
+        keepalive_timeout=KEEP_ALIVE_SECONDS,
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"User-Agent": f"horae/{__version__}"},
+        trust_env=False,
+    )
 
 
 class _CheckedResolver(AbstractResolver):

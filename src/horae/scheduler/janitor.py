@@ -33,8 +33,13 @@ class Janitor:
                 log("runs.reaped", count=lost)
         if chores.has_gated:
             await self._store.gate()
+        if chores.has_unsealed:
+            while await self._store.seal_audit(AT_ONCE) == AT_ONCE:
+                await asyncio.sleep(0)
         now = asyncio.get_running_loop().time()
         if now >= self._next_sweep:
             self._next_sweep = now + SWEEP_SECONDS
             await self._store.sweep(self._retention_us)
+            for tenant in await self._store.counted_tenants():
+                await self._store.recount_jobs(tenant)
         return TICK_SECONDS

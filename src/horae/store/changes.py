@@ -10,6 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from horae.core.audit import difference
 from horae.core.document import schedule_of
 from horae.core.errors import Invalid, Stale
 from horae.core.job import Definition
@@ -17,7 +20,7 @@ from horae.core.plan import skips_between
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.ports import Merge, NewJob
-from horae.store.database import Statement, Steps, transaction
+from horae.store.database import Statement, Steps, note, transaction
 from horae.store.jobs import (
     INSERT_CHAINS,
     INSERT_LABELS,
@@ -31,6 +34,7 @@ from horae.store.jobs import (
     name_conflict,
     with_upstream_ids,
 )
+from horae.store.quotas import ADD_JOBS
 from horae.store.results import end_waiting
 
 UPDATE_JOB = Statement("""
@@ -168,6 +172,13 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         due_us = _first_in_force(resolved, held, left, (yield from _floor(held)))
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
     yield from _write_version(tenant, actor, held, resolved, version)
+    before, after = difference(
+        *(
+            {"version": number} | msgspec.to_builtins(each)
+            for number, each in ((version - 1, held.definition), (version, resolved))
+        )
+    )
+    yield note("job.changed", held.id, before, after)
     return held.id
 
 
@@ -236,6 +247,7 @@ def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str 
         id=held.id, state="paused", paused_us=paused_us, until_us=until_us, reason=reason, now_us=held.now_us
     )
     yield from _event(held, "paused", actor, reason, {"until_us": until_us})
+    yield note("job.paused", held.id, {"state": held.row["state"]}, {"until_us": until_us, "reason": reason})
     return held.id
 
 
@@ -250,6 +262,7 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
         yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=left.fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
+        yield note("job.resumed", held.id)
     return held.id
 
 
@@ -269,6 +282,8 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     yield DELETE_LABELS(id=held.id)
     yield SET_STATE(id=held.id, state="deleted", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
     yield from _event(held, "deleted", actor, None, {})
+    yield ADD_JOBS(tenant=tenant, n=-1)
+    yield note("job.deleted", held.id, {"name": held.row["name"], "version": held.row["version"]})
     return held.id
 
 

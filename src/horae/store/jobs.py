@@ -13,9 +13,8 @@ from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.ports import NewJob, NewRun
-from horae.store.database import Row, Statement, Steps, transaction
-
-NOW = Statement("SELECT horae_now() AS now_us")
+from horae.store.database import Note, Row, Statement, Steps, note, transaction
+from horae.store.quotas import ADD_JOBS, NOW_AND_QUOTA, reserve_queued, room_for_jobs, too_many_jobs
 
 # One index look-up a name, and NULL for a free one: as an IN it was planned as a loop over all names of the tenant.
 NAMES_TAKEN = Statement("""
@@ -121,20 +120,37 @@ decode = msgspec.json.Decoder(Definition).decode
 @transaction
 def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Steps[list[dict[str, Any]]]:
     """Saves those that can be saved, or none if `atomic`. In order: the id of each, or why it was refused."""
-    now_us: int = (yield NOW())[0]["now_us"]
+    known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
+    now_us, max_jobs = known["now_us"], known["max_jobs"]
+    room = yield from room_for_jobs(tenant, max_jobs)
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
     for job in jobs:
         definition = yield from with_upstream_ids(tenant, job, {other.definition.name: other.id for other in good})
-        answer = definition if isinstance(definition, Invalid) else name_conflict(job.definition.name, taken)
+        answer: HoraeError | None = name_conflict(job.definition.name, taken)
+        if isinstance(definition, Invalid):
+            answer = definition
+        if answer is None and len(good) >= room:
+            answer = too_many_jobs(tenant, max_jobs)
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
             taken.add(definition.name)
             good.append(NewJob(job.id, definition))
     if good and not (atomic and len(good) < len(jobs)):
         yield from _insert(tenant, actor, good, now_us)
+        if max_jobs is not None:
+            yield ADD_JOBS(tenant=tenant, n=len(good))
+        yield _created(good)
     return answers
+
+
+def _created(jobs: list[NewJob]) -> Note:
+    """One line for the whole batch; a single job with all that it says."""
+    if len(jobs) == 1:
+        return note("job.created", jobs[0].id, None, msgspec.to_builtins(jobs[0].definition))
+    names = [{"job_id": job.id, "name": job.definition.name} for job in jobs]
+    return note("jobs.created", jobs[0].id, None, {"count": len(jobs), "jobs": names})
 
 
 def refusal(error: HoraeError) -> dict[str, Any]:
@@ -271,7 +287,9 @@ def open_runs(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
     row = (yield READ(id=found[0]["id"]))[0]
     if row["state"] == "deleted":
         raise Conflict(f'Job "{row["name"]}" was deleted.', "job_deleted")
-    now_us = (yield NOW())[0]["now_us"]
+    known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
+    now_us = known["now_us"]
+    yield from reserve_queued(tenant, len(runs), known["max_queued"], now_us)
     definition = decode(row["spec"])
     rows = []
     for run in runs:
