@@ -28,6 +28,7 @@ TENANT_HEADER = "X-Horae-Tenant"
 KEPT_SECONDS = 2.0
 MOST_KEPT = 10_000
 # Bad keys from one address: so many at once, then so many a second. Good ones are not counted.
+BAD_AT_ONCE = 200
 BAD_A_SECOND = 10
 MOST_ADDRESSES = 10_000
 LONGEST_KEY = 8192
@@ -80,11 +81,16 @@ class KeyAccess:
     """
 
     def __init__(
-        self, admin_hash: str = "", store: AccessStore | None = None, tokens: TokenReader | None = None
+        self,
+        admin_hash: str = "",
+        store: AccessStore | None = None,
+        tokens: TokenReader | None = None,
+        kept_seconds: float = KEPT_SECONDS,
     ) -> None:
         self._admin_hash = admin_hash
         self._store = store
         self._tokens = tokens
+        self._kept_seconds = kept_seconds
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self._used: set[str] = set()
         self._bad: OrderedDict[str, int] = OrderedDict()
@@ -94,7 +100,8 @@ class KeyAccess:
         try:
             caller = await self._known(secret, address)
         except Unauthorized:
-            self._count_bad(address, 1)
+            if secret:
+                self._count_bad(address, 1)
             raise
         if caller.is_keeper:
             tenant = _tenant(headers, caller.home)
@@ -142,7 +149,7 @@ class KeyAccess:
         if key is None:
             self._kept.pop(hash_, None)
             raise Unauthorized
-        self._kept[hash_] = _Kept(key, now + KEPT_SECONDS)
+        self._kept[hash_] = _Kept(key, now + self._kept_seconds)
         if len(self._kept) > MOST_KEPT:
             self._kept.popitem(last=False)
         return key
@@ -150,7 +157,7 @@ class KeyAccess:
     def _count_bad(self, address: str, n: int) -> None:
         """Raises Limited when this address showed too many bad keys; on this node alone, which is enough to slow it."""
         now_us = round(asyncio.get_running_loop().time() * SECOND_US)
-        taken = take(self._bad.get(address, 0), now_us, n, BAD_A_SECOND)
+        taken = take(self._bad.get(address, 0), now_us, n, BAD_A_SECOND, BAD_AT_ONCE)
         if taken.granted < n or (n == 0 and not taken.left):
             wait = max(taken.wait_us / SECOND_US, 1)
             raise Limited("Too many bad keys came from this address. Check the key, then try again.", "bad_keys", wait)

@@ -62,6 +62,7 @@ def make_app(
     explain: Explain,
     ready: Ready,
     is_stopping: Callable[[], bool] = lambda: False,
+    limiter: Limiter | None = None,
 ) -> Starlette:
     """`is_stopping` ends open event streams, which would otherwise keep a server from leaving."""
     operations = with_roles(
@@ -74,7 +75,7 @@ def make_app(
             *Audit(views).operations(),
         ]
     )
-    limiter = Limiter(views)
+    limiter = limiter or Limiter(views)
     health = Health(ready)
     description = Reply(describe_api(operations, BASES)).body
     by_path: dict[str, dict[str, Operation]] = defaultdict(dict)

@@ -35,8 +35,9 @@ class _Lease:
 
 
 class Limiter:
-    def __init__(self, store: AccessStore) -> None:
+    def __init__(self, store: AccessStore, kept_seconds: float = KEPT_SECONDS) -> None:
         self._store = store
+        self._kept_seconds = kept_seconds
         self._quotas: OrderedDict[str, tuple[Quota, float]] = OrderedDict()
         self._leases: OrderedDict[str, _Lease] = OrderedDict()
         self._locks: OrderedDict[str, asyncio.Lock] = OrderedDict()
@@ -57,7 +58,7 @@ class Limiter:
         if kept is not None and now < kept[1]:
             return kept[0]
         quota = await self._store.quota(tenant)
-        self._quotas[tenant] = (quota, now + KEPT_SECONDS)
+        self._quotas[tenant] = (quota, now + self._kept_seconds)
         _trim(self._quotas)
         return quota
 

@@ -172,14 +172,14 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         due_us = _first_in_force(resolved, held, left, (yield from _floor(held)))
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
     yield from _write_version(tenant, actor, held, resolved, version)
-    before, after = difference(
-        *(
-            {"version": number} | msgspec.to_builtins(each)
-            for number, each in ((version - 1, held.definition), (version, resolved))
-        )
-    )
+    before, after = difference(_told(held.definition, version - 1), _told(resolved, version))
     yield note("job.changed", held.id, before, after)
     return held.id
+
+
+def _told(definition: Definition, version: int) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(definition)
+    return {"version": version, **{name: msgspec.to_builtins(value) for name, value in fields.items()}}
 
 
 def _floor(held: Held) -> Steps[int]:
