@@ -40,6 +40,7 @@ SESSION = {
 DEADLINE_SECONDS = 9.0
 CONNECT_SECONDS = 3.0
 TRIES = 5
+LOOK_AGAIN_SECONDS = 30.0
 
 # The database undid the work and asks for it again: nothing is unknown here.
 _AGAIN = (
@@ -73,6 +74,7 @@ class PostgresDatabase:
         self._deadline_seconds = deadline_seconds
         self._idle: list[tuple[asyncpg.Connection, Standing]] = []
         self._guest = ""
+        self._look_again_at = 0.0
         self._room = asyncio.Semaphore(size)
         self._is_closed = False
 
@@ -118,14 +120,12 @@ class PostgresDatabase:
         except TimeoutError as error:
             raise Unavailable("PostgreSQL is busy: no connection came free in time.") from error
         try:
-            wanted = (self._guest, tenant) if tenant is not None and self._guest else OWNER
+            wanted = OWNER if tenant is None else (self._guest, tenant)
             connection, standing = self._pick(wanted) or (await self._connect(), OWNER)
-            if tenant is not None and self._guest:
-                wanted = (self._guest, tenant)  # the first connection of all finds out whether there is a wall
             try:
                 if standing != wanted:
                     async with asyncio.timeout(self._deadline_seconds):
-                        await _stand(connection, wanted)
+                        wanted = await self._stand(connection, standing, tenant)
                 yield connection
             except BaseException as error:
                 # After an unknown end, or in the middle of something, the socket is closed at once: waiting for a
@@ -151,22 +151,33 @@ class PostgresDatabase:
 
     async def _connect(self) -> asyncpg.Connection:
         try:
-            connection = await asyncpg.connect(
+            return await asyncpg.connect(
                 self._url,
                 timeout=CONNECT_SECONDS,
                 server_settings=SESSION,
                 target_session_attrs="read-write",
             )
-            if not self._guest:
-                self._guest = await connection.fetchval(GUEST, timeout=CONNECT_SECONDS) or ""
-            return connection
         except (*_GONE, asyncpg.exceptions.PostgresError) as error:
             raise Unavailable(f"PostgreSQL cannot be reached: {_words(error)}") from error
+
+    async def _stand(self, connection: asyncpg.Connection, standing: Standing, tenant: str | None) -> Standing:
+        """Steps into the role of guests, or out of it. While there is no wall to be found, everybody is the owner."""
+        try:
+            if tenant is not None and not self._guest and asyncio.get_running_loop().time() >= self._look_again_at:
+                self._guest = await connection.fetchval(GUEST) or ""
+                self._look_again_at = asyncio.get_running_loop().time() + LOOK_AGAIN_SECONDS
+            wanted = (self._guest, tenant) if tenant is not None and self._guest else OWNER
+            if wanted != standing:
+                await connection.fetch(ENTER, *wanted)
+        except (*_GONE, asyncpg.exceptions.PostgresError) as error:
+            raise Unavailable(f"PostgreSQL did not take the tenant: {_words(error)}") from error
+        return wanted
 
     async def script(self, work: Callable[[asyncpg.Connection], Any]) -> None:
         """Migrations: raw access to one connection."""
         async with self._borrow() as connection:
             await work(connection)
+        self._look_again_at = 0.0
 
     async def close(self) -> None:
         self._is_closed = True
@@ -174,13 +185,6 @@ class PostgresDatabase:
             connection, _ = self._idle.pop()
             with contextlib.suppress(Exception):
                 await connection.close(timeout=1)
-
-
-async def _stand(connection: asyncpg.Connection, standing: Standing) -> None:
-    try:
-        await connection.fetch(ENTER, *standing)
-    except (*_GONE, asyncpg.exceptions.PostgresError) as error:
-        raise Unavailable(f"PostgreSQL did not take the tenant: {_words(error)}") from error
 
 
 async def _fetch(connection: asyncpg.Connection, query: Query) -> Rows:
