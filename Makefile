@@ -46,7 +46,7 @@ format: setup ## Put the code in form, and mend what can be mended without thoug
 lock: $(UV) ## Resolve again and write requirements.txt; ARGS="--upgrade" takes newer versions
 	$(UV) lock --quiet --python $(BIN)/python $(ARGS)
 	$(UV) export --quiet --python $(BIN)/python --frozen --format requirements.txt --no-header --no-emit-project \
-		--extra calendars --group dev --output-file requirements.txt
+		--extra calendars --extra oidc --group dev --output-file requirements.txt
 
 # pip reads settings that uv does not (a mirror, a certificate), so it gets a second try.
 $(SETUP): requirements.txt pyproject.toml $(UV)

@@ -15,21 +15,24 @@ from uuid import UUID
 
 import uvicorn
 
-from horae.api.access import Access, KeyAccess, OpenAccess, key_hash
+from horae.api.access import Access, KeyAccess, OpenAccess
 from horae.api.app import make_app
+from horae.api.oidc import Issuer, OidcTokens
 from horae.commands import Commands
 from horae.config import Settings
+from horae.core.access import KEY_BYTES, key_hash, key_prefix, key_text
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 from horae.core.explain import explain
 from horae.executors.breaker import Breaker
+from horae.executors.fetch import Fetcher
 from horae.executors.http import HttpExecutor
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.executors.shell import Mode, ShellExecutor
 from horae.executors.webhook import WebhookSender
-from horae.node import STORE_AWAY_SECONDS, Node, Tools
-from horae.ports import Executor
+from horae.node import STORE_AWAY_SECONDS, Loop, Node, Tools
+from horae.ports import Executor, NewKey
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
 from horae.telemetry import log, warn
@@ -60,6 +63,7 @@ class App:
         tools = Tools(self._executors, tuple(needs), self._vault, self._sender)
         self._node = Node(self.store, settings, tools, new_id, socket.gethostname())
         self._stopping = asyncio.Event()
+        self._key_writer: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Until a signal. The first one drains, a second one stops at once."""
@@ -116,7 +120,7 @@ class App:
         listener = self._listen() if "api" in self.settings.role_set else None
         async with asyncio.TaskGroup() as group:
             self._node.start(group)
-            server = self._make_server(await self._access()) if listener else None
+            server = self._make_server(await self._access(group)) if listener else None
             door = group.create_task(self._open_door(server, listener)) if server and listener else None
             log("started", roles=sorted(self.settings.role_set), database=self.store.database.dialect)
             await self._stopping.wait()
@@ -124,6 +128,8 @@ class App:
             if server is not None and door is not None:
                 server.should_exit = True
                 await door
+            if self._key_writer is not None:
+                self._key_writer.cancel()
 
     def _listen(self) -> socket.socket:
         host, port = self.settings.host, self.settings.port
@@ -140,17 +146,21 @@ class App:
         if not self._stopping.is_set():
             self.stop()
 
-    async def _access(self) -> Access:
+    async def _access(self, group: asyncio.TaskGroup) -> Access:
         """Who may come in. The first admin key of an empty database is made here and shown once."""
         if self.settings.is_dev:
             return OpenAccess()
         if self.settings.admin_key:
-            return KeyAccess(key_hash(self.settings.admin_key))
-        key = f"hk_{secrets.token_urlsafe(32)}"
-        kept = await self.store.keep_first("admin_key_hash", key_hash(key))
-        if kept == key_hash(key):
-            print(f"The admin key of this installation, shown only now: {key}", flush=True)  # noqa: T201 not a log line
-        return KeyAccess(kept)
+            admin_hash = key_hash(self.settings.admin_key)
+        else:
+            admin_hash = ""
+            key = key_text(secrets.token_bytes(KEY_BYTES))
+            new = NewKey(new_id(), "first admin key", "admin", (), key_prefix(key), key_hash(key))
+            if await self.store.first_key(new):
+                print(f"The admin key of this installation, shown only now: {key}", flush=True)  # noqa: T201 no log line
+        access = KeyAccess(admin_hash, self.store, _tokens(self.settings, self.store))
+        self._key_writer = group.create_task(Loop("keys", access.flush).run())
+        return access
 
     def _make_server(self, access: Access) -> uvicorn.Server:
         settings = self.settings
@@ -219,6 +229,28 @@ def _executors(settings: Settings, handlers: dict[str, Handler]) -> dict[str, Ex
         "custom": python,
         "noop": NoopExecutor(),
     }
+
+
+def _tokens(settings: Settings, store: Store) -> OidcTokens | None:
+    if not settings.oidc_issuer:
+        return None
+    issuer = Issuer(
+        settings.oidc_issuer,
+        settings.oidc_audience,
+        settings.oidc_tenant_claim,
+        settings.oidc_role_claim,
+        settings.oidc_role_map,
+    )
+    return OidcTokens(issuer, Fetcher(allow_ranges(settings.egress_allow)).json, store.now)
+
+
+async def check_audit(settings: Settings) -> list[dict[str, Any]]:
+    """Whether the chain of every tenant's audit log holds, of a store that may be in use."""
+    store = open_store(settings.database_url, is_shared=True)
+    try:
+        return [await store.check_audit(tenant) for tenant in await store.audit_chains()]
+    finally:
+        await store.close()
 
 
 async def migrate_store(settings: Settings) -> list[str]:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -92,12 +92,15 @@ def migrate(**flags: Any) -> None:
 @click.argument("file", type=click.File("r"), required=False)
 @click.option("--database-url", help="Check a live store instead of a file (HORAE_DATABASE_URL).")
 @click.option("--json", "is_json", is_flag=True, help="The report as JSON.")
-def verify(file: Any, database_url: str | None, *, is_json: bool) -> None:
+@click.option("--audit", "is_audit", is_flag=True, help="Check the chains of the audit log instead.")
+def verify(file: Any, database_url: str | None, *, is_json: bool, is_audit: bool) -> None:
     """Check a history against the promise: every due time decided once, none early, none lost.
 
     FILE is an export (`horae export`), - is standard input; without it the store of the settings is read.
     Exit code 0: clean. 3: violations, each with its witness.
     """
+    if is_audit:
+        _verify_audit(database_url, is_json=is_json)
     from horae.verify.records import read_history
     from horae.verify.report import as_json, as_text, check
 
@@ -119,6 +122,23 @@ def _export(database_url: str | None) -> list[str]:
     from horae.app import export_history
 
     return asyncio.run(export_history(_settings({"database_url": database_url}, is_server=False)))
+
+
+def _verify_audit(database_url: str | None, *, is_json: bool) -> NoReturn:
+    from horae.app import check_audit
+
+    settings = _settings({"database_url": database_url}, is_server=False)
+    chains = _guarded(lambda: asyncio.run(check_audit(settings)))
+    if is_json:
+        click.echo(json.dumps(chains, indent=2))
+    else:
+        for chain in chains:
+            click.echo(
+                f"{chain['tenant']}: {chain['rows']} rows, {'whole' if chain['ok'] else 'BROKEN'}, {chain['head']}"
+            )
+            for each in chain["breaks"]:
+                click.echo(f"  place {each['seq']}, row {each['id'] or '-'}: {each['what']}")
+    sys.exit(0 if all(chain["ok"] for chain in chains) else VIOLATED)
 
 
 def _settings(flags: dict[str, Any], *, is_dev: bool = False, is_server: bool = True) -> Settings:

@@ -1,4 +1,7 @@
-"""The use cases that change something: create, change, pause, trigger, cancel, replay. Who may is asked before."""
+"""The use cases that change something: create, change, pause, trigger, cancel, replay; keys, tenants, queues.
+
+Who may is asked before.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,18 @@ from secrets import token_bytes
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
+from horae.core.access import DEFAULT_TENANT, KEY_BYTES, NO_QUOTA, KeyFacts, Quota, key_hash, key_prefix, key_text
 from horae.core.calendars import check_days
 from horae.core.checks import check_token, unsound
 from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
 from horae.core.egress import Allow
-from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
+from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition
 from horae.core.secrets import NAME, names_in
 from horae.core.webhooks import SECRET_BYTES, new_secret
-from horae.ports import JobStore, NewJob, NewRun, NewWebhook, Once, StoredRow
+from horae.ports import Asked, ChangeStore, NewJob, NewKey, NewRun, NewWebhook, Once, StoredRow
 from horae.vault import Vault, tenant_secret
 
 # What makes a document a job of its own rather than a change of one.
@@ -39,10 +45,26 @@ OVERLAP_US = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf: the tenant whose things are touched, and a name for the record."""
+    """On whose behalf: the tenant whose things are touched, and a name for the record. `home` is the tenant that the
+    caller belongs to; only an admin of `default` may be elsewhere.
+    """
 
     tenant: str
     actor: str
+    role: str = "admin"
+    home: str = DEFAULT_TENANT
+    key: KeyFacts | None = None
+    quota: Quota = NO_QUOTA
+    address: str | None = None
+    request_id: str | None = None
+
+    @property
+    def is_keeper(self) -> bool:
+        """Whether this is an admin of the whole installation, not only of a tenant."""
+        return self.role == "admin" and self.home == DEFAULT_TENANT
+
+    def asked(self, once: Once | None) -> Asked:
+        return Asked(self.actor, once, self.key.id if self.key else None, self.address, self.request_id)
 
 
 class Commands:
@@ -52,7 +74,7 @@ class Commands:
 
     def __init__(
         self,
-        store: JobStore,
+        store: ChangeStore,
         vault: Vault,
         new_id: Callable[[], str],
         wake: Callable[[], None],
@@ -87,7 +109,9 @@ class Commands:
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else _undone() for job in parsed]
-        saved = iter(await self._store.create_jobs(once, caller.tenant, caller.actor, good, atomic=atomic))
+        saved = iter(
+            await self._store.create_jobs(caller.asked(once), caller.tenant, caller.actor, good, atomic=atomic)
+        )
         answers = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
         if atomic and any(isinstance(answer, HoraeError) for answer in answers):
             return [answer if isinstance(answer, HoraeError) else _undone() for answer in answers]
@@ -99,6 +123,7 @@ class Commands:
         try:
             definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self.allow)
             _refuse_if_over(definition, job_id, now_us)
+            _check_definition(caller, definition)
         except Invalid as error:
             return error
         return NewJob(job_id, definition)
@@ -114,9 +139,15 @@ class Commands:
                 raise missing
 
         def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
-            return change_job(current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self.allow)
+            changed = change_job(
+                current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self.allow
+            )
+            _check_definition(caller, changed)
+            return changed
 
-        job_id = await self._store.change_job(once, caller.tenant, word, caller.actor, merge, base_version)
+        job_id = await self._store.change_job(
+            caller.asked(once), caller.tenant, word, caller.actor, merge, base_version
+        )
         self._wake()
         return job_id
 
@@ -174,11 +205,13 @@ class Commands:
         """The webhook and its secret, which is shown only now."""
         id_, secret = self._new_id(), new_secret(self._random(SECRET_BYTES))
         webhook = NewWebhook(id_, fields["name"], fields["url"], fields["events"], fields["late_us"])
-        row = await self._store.create_webhook(caller.tenant, webhook, self._seal(caller, id_, secret))
+        row = await self._store.create_webhook(
+            caller.asked(None), caller.tenant, webhook, self._seal(caller, id_, secret)
+        )
         return row, secret
 
     async def change_webhook(self, caller: Caller, word: str, fields: dict[str, Any]) -> StoredRow:
-        return await self._store.change_webhook(caller.tenant, word, fields)
+        return await self._store.change_webhook(caller.asked(None), caller.tenant, word, fields)
 
     async def rotate_webhook(self, caller: Caller, word: str) -> tuple[StoredRow, str]:
         """A new secret; the one before signs along for a day."""
@@ -186,7 +219,9 @@ class Commands:
         for row in await self._store.webhooks(caller.tenant):
             if word in (row["id"], row["name"]):
                 sealed = self._seal(caller, row["id"], secret)
-                return await self._store.rotate_webhook(caller.tenant, row["id"], sealed, OVERLAP_US), secret
+                return await self._store.rotate_webhook(
+                    caller.asked(None), caller.tenant, row["id"], sealed, OVERLAP_US
+                ), secret
         raise NotFound(f'There is no webhook "{word}".')
 
     def _seal(self, caller: Caller, webhook_id: str, secret: str) -> str:
@@ -197,15 +232,15 @@ class Commands:
         return tenant_secret(self._vault, caller.tenant)
 
     async def delete_webhook(self, caller: Caller, word: str) -> str:
-        return await self._store.delete_webhook(caller.tenant, word)
+        return await self._store.delete_webhook(caller.asked(None), caller.tenant, word)
 
     async def try_webhook(self, caller: Caller, word: str) -> str:
-        delivery_id = await self._store.try_webhook(caller.tenant, word, self._new_id())
+        delivery_id = await self._store.try_webhook(caller.asked(None), caller.tenant, word, self._new_id())
         self._wake()
         return delivery_id
 
     async def resend(self, caller: Caller, delivery_id: str) -> StoredRow:
-        row = await self._store.resend(caller.tenant, delivery_id)
+        row = await self._store.resend(caller.asked(None), caller.tenant, delivery_id)
         self._wake()
         return row
 
@@ -213,62 +248,92 @@ class Commands:
         if not NAME.fullmatch(name):
             detail = "A secret's name has 1 to 64 letters, digits, dots, dashes or underscores, a letter first."
             raise Invalid([Fault("/secret", detail, "Write it like API_TOKEN.")])
-        (row,) = await self._store.put_secret(caller.tenant, name, self._vault.seal(value, caller.tenant, name))
+        (row,) = await self._store.put_secret(
+            caller.asked(None), caller.tenant, name, self._vault.seal(value, caller.tenant, name)
+        )
         return row
 
     async def delete_secret(self, caller: Caller, name: str) -> None:
-        await self._store.delete_secret(caller.tenant, name)
+        await self._store.delete_secret(caller.asked(None), caller.tenant, name)
 
     async def put_calendar(self, caller: Caller, name: str, document: object) -> StoredRow:
         """Jobs that name it follow within a second or two, each by a version of its own."""
         check_token(name, "/calendar")
         days = check_days(document)
-        row = await self._store.put_calendar(caller.tenant, name, days)
+        row = await self._store.put_calendar(caller.asked(None), caller.tenant, name, days)
         self._wake()
         return row
 
     async def delete_calendar(self, caller: Caller, name: str) -> None:
-        await self._store.delete_calendar(caller.tenant, name)
+        await self._store.delete_calendar(caller.asked(None), caller.tenant, name)
 
     async def pause_job(
         self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
     ) -> str:
-        return await self._store.pause_job(once, caller.tenant, word, caller.actor, until_us, reason)
+        return await self._store.pause_job(caller.asked(once), caller.tenant, word, caller.actor, until_us, reason)
 
     async def resume_job(self, caller: Caller, word: str, once: Once | None) -> str:
-        job_id = await self._store.resume_job(once, caller.tenant, word, caller.actor)
+        job_id = await self._store.resume_job(caller.asked(once), caller.tenant, word, caller.actor)
         self._wake()
         return job_id
 
     async def delete_job(self, caller: Caller, word: str) -> str:
-        job_id = await self._store.delete_job(None, caller.tenant, word, caller.actor)
+        job_id = await self._store.delete_job(caller.asked(None), caller.tenant, word, caller.actor)
         self._wake()
         return job_id
 
     async def trigger(self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None) -> list[str]:
+        for number, request in enumerate(requests):
+            check_payload(caller, request.payload, "/payload" if len(requests) == 1 else f"/runs/{number}/payload")
         runs = [
             NewRun("manual", f"manual:{self._new_id()}", request.run_at_us, request.priority, request.payload)
             for request in requests
         ]
-        run_ids = await self._store.trigger(once, caller.tenant, word, runs)
+        run_ids = await self._store.trigger(caller.asked(once), caller.tenant, word, runs)
         self._wake()
         return run_ids
 
     async def cancel_run(self, caller: Caller, run_id: str, once: Once | None) -> None:
-        await self._store.cancel_run(once, caller.tenant, run_id)
+        await self._store.cancel_run(caller.asked(once), caller.tenant, run_id)
         self._wake()
 
     async def retry_run(self, caller: Caller, run_id: str, once: Once | None) -> None:
-        await self._store.retry_run(once, caller.tenant, run_id)
+        await self._store.retry_run(caller.asked(once), caller.tenant, run_id)
         self._wake()
 
     async def replay(self, caller: Caller, run_id: str, once: Once | None) -> str:
-        new_id = await self._store.replay(once, caller.tenant, run_id)
+        new_id = await self._store.replay(caller.asked(once), caller.tenant, run_id)
         self._wake()
         return new_id
 
     async def discard(self, caller: Caller, run_id: str) -> None:
-        await self._store.discard(None, caller.tenant, run_id)
+        await self._store.discard(caller.asked(None), caller.tenant, run_id)
+
+    async def create_key(self, caller: Caller, fields: dict[str, Any], once: Once | None) -> tuple[str, str | None]:
+        """The id of the new key, and the key itself: nobody can ask for it later, not even by a repeat."""
+        key, new = _new_key(self._new_id(), self._random(KEY_BYTES), **fields)
+        key_id = await self._store.create_key(caller.asked(once), caller.tenant, caller.actor, new)
+        return key_id, key if key_id == new.id else None
+
+    async def rotate_key(
+        self, caller: Caller, key_id: str, overlap_us: int, once: Once | None
+    ) -> tuple[str, str | None]:
+        key, new = _new_key(self._new_id(), self._random(KEY_BYTES))
+        new_id = await self._store.rotate_key(caller.asked(once), caller.tenant, caller.actor, key_id, new, overlap_us)
+        return new_id, key if new_id == new.id else None
+
+    async def revoke_key(self, caller: Caller, key_id: str) -> str:
+        return await self._store.revoke_key(caller.asked(None), caller.tenant, key_id)
+
+    async def create_tenant(self, caller: Caller, tenant: str, fields: dict[str, Any], once: Once | None) -> str:
+        return await self._store.create_tenant(caller.asked(once), tenant, fields)
+
+    async def change_tenant(self, caller: Caller, tenant: str, fields: dict[str, Any]) -> str:
+        return await self._store.change_tenant(caller.asked(None), tenant, fields)
+
+    async def change_queue(self, caller: Caller, queue: str, fields: dict[str, Any], once: Once | None) -> None:
+        await self._store.change_queue(caller.asked(once), caller.tenant, queue, fields)
+        self._wake()
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +354,26 @@ def _names_calendar(document: dict[str, Any]) -> bool:
     return isinstance(name, str) and not unsound(name)
 
 
+def _new_key(key_id: str, random: bytes, **fields: Any) -> tuple[str, NewKey]:
+    key = key_text(random)
+    about: dict[str, Any] = {"name": "", "role": "viewer", "scopes": ()} | fields
+    return key, NewKey(key_id, prefix=key_prefix(key), hash=key_hash(key), **about)
+
+
+def _check_definition(caller: Caller, definition: Definition) -> None:
+    if caller.quota.max_payload_bytes is not None and definition.payload is not None:
+        check_payload(caller, msgspec.json.encode(definition.payload).decode())
+
+
+def check_payload(caller: Caller, payload: str | None, pointer: str = "/payload") -> None:
+    """Against the quota of the tenant. `payload` is JSON text."""
+    most = caller.quota.max_payload_bytes
+    if most is not None and payload is not None and (size := len(payload.encode())) > most:
+        detail = f'"payload" has {size:,} bytes; tenant "{caller.tenant}" may send {most:,}.'
+        hint = "Send a reference to the data instead, or ask an admin to raise max_payload_bytes."
+        raise Invalid([Fault(pointer, detail, hint)], "quota_payload")
+
+
 def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:
     """A new job whose schedule has nothing to come is a mistake; one that runs on request has no schedule."""
     schedule = schedule_of(definition, job_id, now_us)
@@ -304,6 +389,8 @@ def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:
 def _answer(saved: dict[str, Any]) -> str | HoraeError:
     if "job_id" in saved:
         return str(saved["job_id"])
+    if saved["code"] == "quota_jobs":
+        return Denied(saved["detail"], saved["code"])
     if saved["faults"]:
         return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
     return Conflict(saved["detail"], saved["code"])

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
 
-from horae.core.egress import allow_ranges
+from horae.core.access import ROLES as ROLE_NAMES
+from horae.core.egress import allow_ranges, read_url
 from horae.core.errors import Fault, Invalid
 
 ROLES = ("api", "scheduler", "worker")
@@ -34,6 +35,11 @@ class Settings:
     visibility_seconds: float = 15.0
     lookahead_seconds: float = 15.0
     egress_allow: str = ""
+    oidc_issuer: str = ""
+    oidc_audience: str = ""
+    oidc_tenant_claim: str = "horae_tenant"
+    oidc_role_claim: str = "horae_role"
+    oidc_roles: str = ""
     shell: str = "off"
     retention_days: float = 30.0
     failpoints: str = ""
@@ -52,6 +58,13 @@ class Settings:
     def data_folder(self) -> Path:
         """Where this process may keep a file of its own."""
         return Path(self.database_url.removeprefix("sqlite:///")).parent if self.is_sqlite else Path(".horae")
+
+    @property
+    def oidc_role_map(self) -> dict[str, str]:
+        """Values of the role claim and the roles that they stand for: `platform=admin,devs=editor`."""
+        return {
+            word.strip(): role.strip() for word, _, role in (part.partition("=") for part in _words(self.oidc_roles))
+        }
 
     @property
     def is_sqlite(self) -> bool:
@@ -154,10 +167,33 @@ def _check(settings: Settings) -> list[Fault]:
     if settings.heartbeat_seconds * 2 > settings.visibility_seconds:
         detail = "A worker must be able to miss one heartbeat."
         faults.append(Fault("HORAE_VISIBILITY_SECONDS", detail, "Set it to at least twice HORAE_HEARTBEAT_SECONDS."))
+    faults += _check_oidc(settings)
     try:
         allow_ranges(settings.egress_allow)
     except Invalid as error:
         faults += [Fault("HORAE_EGRESS_ALLOW", fault.detail, fault.hint) for fault in error.faults]
+    return faults
+
+
+def _check_oidc(settings: Settings) -> list[Fault]:
+    faults = []
+    wrong = sorted(set(settings.oidc_role_map.values()) - set(ROLE_NAMES))
+    if wrong:
+        hint = f"Write group=role,group=role with roles from {', '.join(ROLE_NAMES)}."
+        faults.append(Fault("HORAE_OIDC_ROLES", f'"{wrong[0]}" is not a role.', hint))
+    if not settings.oidc_issuer:
+        return faults
+    try:
+        issuer = read_url(settings.oidc_issuer)
+        is_safe = issuer.scheme == "https" or (issuer.address is not None and issuer.address.is_loopback)
+    except ValueError:
+        is_safe = False
+    if not is_safe:
+        hint = "Write https://login.example.com, as the `iss` of its tokens has it."
+        faults.append(Fault("HORAE_OIDC_ISSUER", "The issuer is not a URL with https.", hint))
+    if not settings.oidc_audience:
+        detail = "Without an audience, tokens that the issuer made for others would open this door."
+        faults.append(Fault("HORAE_OIDC_AUDIENCE", detail, "Set it to the `aud` of tokens for horae."))
     return faults
 
 

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from horae.core.access import KeyFacts, Quota
 from horae.core.job import Definition
 from horae.core.plan import Plan
+from horae.core.rate import Taken
 
 JsonObject = dict[str, Any]
 
@@ -167,6 +169,7 @@ class Limit:
     queue: str
     max_running: int | None
     is_paused: bool
+    weight: int = 1
 
 
 class ClaimStore(Protocol):
@@ -257,7 +260,8 @@ class FleetStore(Protocol):
 class Chores:
     has_lost: bool
     has_gated: bool
-    has_stale: bool
+    has_stale: bool = False
+    has_unsealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +282,16 @@ class JanitorStore(Protocol):
 
     def sweep(self, retention_us: int) -> Awaitable[int]: ...
 
+    def seal_audit(self, most: int) -> Awaitable[int]: ...
+
+    def counted_tenants(self) -> Awaitable[list[str]]: ...
+
+    def recount_jobs(self, tenant: str) -> Awaitable[None]: ...
+
     def stale_jobs(self, most: int) -> Awaitable[list[StaleJob]]: ...
 
     def change_job(
-        self, once: Once | None, tenant: str, word: str, actor: str, merge: Merge, base_version: int | None
+        self, asked: Asked | None, tenant: str, word: str, actor: str, merge: Merge, base_version: int | None
     ) -> Awaitable[str]: ...
 
 
@@ -366,6 +376,17 @@ class Once:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """By whom a change was asked for, for the audit log, and under which idempotency key."""
+
+    actor: str
+    once: Once | None = None
+    key_id: str | None = None
+    address: str | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A whole HTTP answer, kept for a repeat."""
 
@@ -398,67 +419,123 @@ class Merge(Protocol):
 
 
 class JobStore(Protocol):
-    """What people ask for. With a key, a repeat is answered from the first time."""
+    """What people ask for. It is written down who asked; with a key, a repeat is answered from the first time."""
 
     def now(self) -> Awaitable[int]: ...
 
     def create_jobs(
-        self, once: Once | None, tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool
+        self, asked: Asked | None, tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool
     ) -> Awaitable[list[JsonObject]]: ...
 
     def change_job(
-        self, once: Once | None, tenant: str, word: str, actor: str, merge: Merge, base_version: int | None
+        self, asked: Asked | None, tenant: str, word: str, actor: str, merge: Merge, base_version: int | None
     ) -> Awaitable[str]: ...
 
     def pause_job(
-        self, once: Once | None, tenant: str, word: str, actor: str, until_us: int | None, reason: str | None
+        self, asked: Asked | None, tenant: str, word: str, actor: str, until_us: int | None, reason: str | None
     ) -> Awaitable[str]: ...
 
-    def resume_job(self, once: Once | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
+    def resume_job(self, asked: Asked | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
 
-    def delete_job(self, once: Once | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
+    def delete_job(self, asked: Asked | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
 
-    def trigger(self, once: Once | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
+    def trigger(self, asked: Asked | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
 
     def webhooks(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
 
-    def create_webhook(self, tenant: str, webhook: NewWebhook, sealed: str) -> Awaitable[StoredRow]: ...
+    def create_webhook(
+        self, asked: Asked | None, tenant: str, webhook: NewWebhook, sealed: str
+    ) -> Awaitable[StoredRow]: ...
 
-    def change_webhook(self, tenant: str, word: str, changes: JsonObject) -> Awaitable[StoredRow]: ...
+    def change_webhook(
+        self, asked: Asked | None, tenant: str, word: str, changes: JsonObject
+    ) -> Awaitable[StoredRow]: ...
 
-    def rotate_webhook(self, tenant: str, word: str, sealed: str, overlap_us: int) -> Awaitable[StoredRow]: ...
+    def rotate_webhook(
+        self, asked: Asked | None, tenant: str, word: str, sealed: str, overlap_us: int
+    ) -> Awaitable[StoredRow]: ...
 
-    def delete_webhook(self, tenant: str, word: str) -> Awaitable[str]: ...
+    def delete_webhook(self, asked: Asked | None, tenant: str, word: str) -> Awaitable[str]: ...
 
-    def try_webhook(self, tenant: str, word: str, delivery_id: str) -> Awaitable[str]: ...
+    def try_webhook(self, asked: Asked | None, tenant: str, word: str, delivery_id: str) -> Awaitable[str]: ...
 
-    def resend(self, tenant: str, delivery_id: str) -> Awaitable[StoredRow]: ...
+    def resend(self, asked: Asked | None, tenant: str, delivery_id: str) -> Awaitable[StoredRow]: ...
 
-    def put_secret(self, tenant: str, name: str, sealed: str) -> Awaitable[list[StoredRow]]: ...
+    def put_secret(self, asked: Asked | None, tenant: str, name: str, sealed: str) -> Awaitable[list[StoredRow]]: ...
 
-    def delete_secret(self, tenant: str, name: str) -> Awaitable[None]: ...
+    def delete_secret(self, asked: Asked | None, tenant: str, name: str) -> Awaitable[None]: ...
 
     def find_secrets(self, wanted: list[tuple[str, str]]) -> Awaitable[list[Sealed]]: ...
 
     def find_calendars(self, tenant: str, names: list[str]) -> Awaitable[dict[str, JsonObject]]: ...
 
-    def put_calendar(self, tenant: str, name: str, spec: JsonObject) -> Awaitable[StoredRow]: ...
+    def put_calendar(self, asked: Asked | None, tenant: str, name: str, spec: JsonObject) -> Awaitable[StoredRow]: ...
 
-    def delete_calendar(self, tenant: str, name: str) -> Awaitable[None]: ...
+    def delete_calendar(self, asked: Asked | None, tenant: str, name: str) -> Awaitable[None]: ...
 
-    def cancel_run(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
+    def cancel_run(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
-    def retry_run(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
+    def retry_run(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
-    def replay(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[str]: ...
+    def replay(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[str]: ...
 
-    def discard(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
+    def discard(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
 
 StoredRow = Mapping[str, Any]
 
 
-class ViewStore(Protocol):
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as it is kept: its hash, and what of it may be shown."""
+
+    id: str
+    name: str
+    role: str
+    scopes: tuple[str, ...]
+    prefix: str
+    hash: str
+    requests_per_second: int | None = None
+    expires_us: int | None = None
+
+
+class AccessStore(Protocol):
+    """What the door asks about somebody who comes in."""
+
+    def now(self) -> Awaitable[int]: ...
+
+    def find_key(self, hash_: str) -> Awaitable[KeyFacts | None]: ...
+
+    def touch_keys(self, key_ids: list[str]) -> Awaitable[None]: ...
+
+    def quota(self, tenant: str) -> Awaitable[Quota]: ...
+
+    def take_tokens(self, bucket: str, want: int, rate: int) -> Awaitable[Taken]: ...
+
+
+class AdminStore(Protocol):
+    """Keys, tenants and queues: what admins and operators ask for."""
+
+    def create_key(self, asked: Asked | None, tenant: str, actor: str, key: NewKey) -> Awaitable[str]: ...
+
+    def rotate_key(
+        self, asked: Asked | None, tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int
+    ) -> Awaitable[str]: ...
+
+    def revoke_key(self, asked: Asked | None, tenant: str, key_id: str) -> Awaitable[str]: ...
+
+    def create_tenant(self, asked: Asked | None, tenant: str, fields: JsonObject) -> Awaitable[str]: ...
+
+    def change_tenant(self, asked: Asked | None, tenant: str, fields: JsonObject) -> Awaitable[str]: ...
+
+    def change_queue(self, asked: Asked | None, tenant: str, queue: str, fields: JsonObject) -> Awaitable[None]: ...
+
+
+class ChangeStore(JobStore, AdminStore, Protocol):
+    """Every change that people ask for."""
+
+
+class ViewStore(AccessStore, Protocol):
     """What people look at. Rows carry the store's column names; times are microseconds."""
 
     def now(self) -> Awaitable[int]: ...
@@ -500,3 +577,21 @@ class ViewStore(Protocol):
     def recall(self, once: Once) -> Awaitable[Answer | None]: ...
 
     def remember(self, once: Once, answer: Answer) -> Awaitable[None]: ...
+
+    def list_keys(self, tenant: str, before_id: str | None, most: int) -> Awaitable[list[StoredRow]]: ...
+
+    def key(self, tenant: str, key_id: str) -> Awaitable[StoredRow]: ...
+
+    def list_tenants(self, after: str | None, most: int) -> Awaitable[list[StoredRow]]: ...
+
+    def tenant(self, tenant: str) -> Awaitable[StoredRow]: ...
+
+    def queues(self, tenant: str) -> Awaitable[list[JsonObject]]: ...
+
+    def audit_entries(
+        self, tenant: str, filters: JsonObject, before_id: int | None, most: int
+    ) -> Awaitable[list[StoredRow]]: ...
+
+    def audit_page(self, tenant: str, after_id: int, most: int) -> Awaitable[list[StoredRow]]: ...
+
+    def check_audit(self, tenant: str) -> Awaitable[JsonObject]: ...

@@ -10,7 +10,7 @@ import pytest
 from horae.core.errors import Conflict
 from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
-from horae.ports import LogChunk, Merge, NewJob, NewRun, Once
+from horae.ports import Asked, LogChunk, Merge, NewJob, NewRun, Once
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
@@ -376,7 +376,7 @@ async def test_a_called_off_due_time_that_was_retried_is_planned_like_the_others
 
 async def test_keys_make_a_repeat_harmless(store: Store, world: World) -> None:
     job = await world.job()
-    once = Once(TENANT, "key-1", "digest")
+    once = Asked("test", Once(TENANT, "key-1", "digest"))
     first = await store.trigger(once, TENANT, job, [NewRun("manual", "a")])
     second = await store.trigger(once, TENANT, job, [NewRun("manual", "b")])
 

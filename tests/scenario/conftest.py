@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 
 from horae.api.access import Access, OpenAccess
 from horae.api.app import make_app
+from horae.api.limiter import Limiter
 from horae.commands import Commands
 from horae.core.egress import Allow
 from horae.store.store import Store
@@ -31,6 +32,7 @@ def app_over(store: Any, access: Access | None = None, allow: Allow = (), **more
         return []
 
     commands = Commands(store, VAULT, lambda: str(uuid4()), lambda: None, allow)
+    more.setdefault("limiter", Limiter(store, kept_seconds=0))
     parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "explain": explain, "ready": ready}
     return make_app(commands=commands, **(parts | more))
 

@@ -41,6 +41,31 @@ def test_tenants_of_one_priority_share_evenly() -> None:
     assert set(made.values()) == {3}
 
 
+def test_a_tenant_has_as_much_as_it_weighs() -> None:
+    lines = [line(2, name) for name in "abc"]
+
+    made = dict(share([(text, read_bucket(text)) for text in lines], 10, 0, {"a": 3}))
+
+    assert made == {line(2, "a"): 6, line(2, "b"): 2, line(2, "c"): 2}
+
+
+def test_weights_hold_when_slots_come_one_by_one() -> None:
+    lines = [(line(2, name), read_bucket(line(2, name))) for name in "ab"]
+
+    served = [share(lines, 1, turn, {"a": 4})[0][0] for turn in range(100)]
+
+    assert (served.count(line(2, "a")), served.count(line(2, "b"))) == (80, 20)
+
+
+def test_a_tenant_with_many_queues_has_no_more_than_one_with_a_single_queue() -> None:
+    queues = [make_bucket(is_gated=False, queue=f"q{n}", need="", priority=2, tenant="a") for n in range(9)]
+
+    made = shared([*queues, line(2, "b")], 20)
+
+    assert made[line(2, "b")] == 10
+    assert sum(made[queue] for queue in queues) == 10
+
+
 def test_with_fewer_slots_than_tenants_turns_are_taken() -> None:
     lines = [line(2, name) for name in "abcd"]
 

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 
 import msgspec
@@ -23,16 +24,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from horae.api.access import Access
+from horae.api.access import Access, check_role
+from horae.api.audit import Audit
 from horae.api.body import read_body
 from horae.api.calendars import Calendars
 from horae.api.jobs import Explain, Jobs
+from horae.api.keys import Keys
+from horae.api.limiter import Limiter
 from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
 from horae.api.problems import Broken, Refused, problem_answer
 from horae.api.query import read_query
+from horae.api.roles import with_roles
 from horae.api.runs import Runs
 from horae.api.secrets import Secrets
+from horae.api.tenants import Tenants
 from horae.api.tools import REQUESTS, SECONDS, Health, Previews, Ready
 from horae.api.webhooks import Webhooks
 from horae.commands import Caller, Commands
@@ -43,6 +49,8 @@ from horae.telemetry import oops, warn
 BASES = ("/api/v1", "/v1")
 KEY_HEADER = "Idempotency-Key"
 REQUEST_ID = "horae.request_id"
+# Headers about the limits of the caller, for every answer of the request but the one that tells them itself.
+TOLD = "horae.told"
 
 _KEY = re.compile("[!-~]([ -~]{0,253}[!-~])?")
 _OUR_ID = re.compile("[A-Za-z0-9._-]{1,100}")
@@ -57,16 +65,23 @@ def make_app(
     explain: Explain,
     ready: Ready,
     is_stopping: Callable[[], bool] = lambda: False,
+    limiter: Limiter | None = None,
 ) -> Starlette:
     """`is_stopping` ends open event streams, which would otherwise keep a server from leaving."""
-    operations = [
-        *Jobs(commands, views, explain).operations(),
-        *Runs(commands, views, is_stopping).operations(),
-        *Calendars(commands, views).operations(),
-        *Secrets(commands, views).operations(),
-        *Webhooks(commands, views).operations(),
-        *Previews(views).operations(),
-    ]
+    operations = with_roles(
+        [
+            *Jobs(commands, views, explain).operations(),
+            *Runs(commands, views, is_stopping).operations(),
+            *Calendars(commands, views).operations(),
+            *Secrets(commands, views).operations(),
+            *Webhooks(commands, views).operations(),
+            *Previews(views).operations(),
+            *Keys(commands, views).operations(),
+            *Tenants(commands, views).operations(),
+            *Audit(views).operations(),
+        ]
+    )
+    limiter = limiter or Limiter(views)
     health = Health(ready)
     description = Reply(describe_api(operations, BASES)).body
     by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
@@ -79,7 +94,7 @@ def make_app(
     app = Starlette(
         routes=[
             *(
-                Route(base + path, Door(base, methods, access, views), methods=list(methods))
+                Route(base + path, Door(base, methods, access, limiter, views), methods=list(methods))
                 for base in BASES
                 for path, methods in by_path.items()
             ),
@@ -98,10 +113,13 @@ def make_app(
 class Door:
     """One path: lets a request in, hands it to the operation of its method, and sends the reply."""
 
-    def __init__(self, base: str, methods: Mapping[str, Operation], access: Access, views: ViewStore) -> None:
+    def __init__(
+        self, base: str, methods: Mapping[str, Operation], access: Access, limiter: Limiter, views: ViewStore
+    ) -> None:
         self._base = base
         self._methods = methods
         self._access = access
+        self._limiter = limiter
         self._views = views
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +129,11 @@ class Door:
         await response(scope, receive, send)
 
     async def _serve(self, request: Request, operation: Operation) -> Response:
-        caller = await self._access.caller(request.headers)
+        address = request.client.host if request.client else ""
+        caller = await self._access.caller(request.headers, address)
+        check_role(operation, caller)
+        caller, told = await self._limiter.admit(replace(caller, request_id=request.scope[REQUEST_ID]))
+        request.scope[TOLD] = told
         query = read_query(request, operation.query)
         body = await read_body(request, operation.takes.most_bytes) if operation.takes else b""
         once = _once(request, caller, body, self._base) if operation.method == "POST" else None
@@ -122,7 +144,7 @@ class Door:
         reply = await operation.serve(call)
         if isinstance(reply, Response):
             return reply
-        if once is not None:
+        if once is not None and not operation.is_secret:
             # It is done, and a repeat would find that out; the full answer is only a courtesy.
             with suppress(Unavailable):
                 await self._views.remember(once, Answer(reply.status, reply.body.decode()))
@@ -156,7 +178,8 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_SAME, (b"x-request-id", request_id.encode())]
+                told = [(name.lower().encode(), value.encode()) for name, value in scope.get(TOLD, {}).items()]
+                message["headers"] = [*message["headers"], *_SAME, (b"x-request-id", request_id.encode()), *told]
             await send(message)
 
         try:

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from horae.api.access import TENANT_HEADER
+from horae.api.admin_schemas import ADMIN_SCHEMAS
 from horae.api.operation import Operation
 from horae.api.query import DELIVERY_STATES, JOB_STATUSES, RUN_STATUSES, Parameter
 from horae.core.job import PRIORITY_NUMBER, TYPES
@@ -36,13 +37,14 @@ _SCHEDULE: Schema = {
 _ERRORS = {
     "400": "Not JSON",
     "401": "No key, or not a known one",
-    "403": "Not allowed",
+    "403": "Not allowed: the role or scope that is missing is named",
     "404": "Not there",
     "409": "A taken name, or a wrong state",
     "412": "Changed since the version of If-Match",
     "413": "Too large",
     "415": "Not JSON by its Content-Type",
     "422": "Breaks a rule; each fault is named",
+    "429": "Too much at this moment; Retry-After says how long to wait",
     "503": "The store is away",
 }
 _BODY_ERRORS = frozenset({"400", "413", "415"})
@@ -65,7 +67,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": _SCHEMAS,
+            "schemas": _SCHEMAS | ADMIN_SCHEMAS,
         },
     }
 
@@ -74,6 +76,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
     told: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
+        "description": f"Least role: {operation.role}.{_KEEPER if operation.is_global else ''}",
+        "x-horae-role": operation.role,
+        "x-horae-scope": operation.scope,
         "parameters": [*_path_parameters(operation), *map(_parameter, operation.query), *_headers(operation)],
         "responses": _responses(operation),
     }
@@ -99,7 +104,11 @@ _WORDS = {
     "secret": "The name of a secret",
     "webhook": "The id or the name of a webhook",
     "delivery": "The id of a delivery",
+    "key": "The id of a key",
+    "tenant": "The name of a tenant",
+    "queue": "The name of a queue",
 }
+_KEEPER = " For admins of the tenant default alone."
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -110,9 +119,13 @@ def _headers(operation: Operation) -> list[dict[str, Any]]:
     told = [_header(TENANT_HEADER, "An admin acts for this tenant", "[A-Za-z0-9._-]{1,64}")]
     if operation.method == "POST":
         told.append(_header("Idempotency-Key", "The same key and request: done once, answered alike", "[!-~]{1,255}"))
-    if operation.method in ("PUT", "PATCH"):
+    if _has_versions(operation):
         told.append(_header("If-Match", "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
     return told
+
+
+def _has_versions(operation: Operation) -> bool:
+    return operation.method in ("PUT", "PATCH") and operation.scope == "jobs"
 
 
 def _header(name: str, about: str, pattern: str) -> dict[str, Any]:
@@ -125,7 +138,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     left_out = (
         (frozenset() if operation.takes else _BODY_ERRORS)
         | (frozenset() if is_write else _WRITE_ERRORS)
-        | (frozenset() if operation.method in ("PUT", "PATCH") else frozenset({"412"}))
+        | (frozenset() if _has_versions(operation) else frozenset({"412"}))
     )
     good = {str(operation.status): _response(operation.gives)}
     if operation.method == "PUT":
@@ -142,6 +155,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
 def _response(name: str) -> dict[str, Any]:
     if name == "Text":
         content = {"text/plain": {"schema": _TEXT}, "text/event-stream": {"schema": _TEXT}}
+    elif name == "Lines":
+        content = {"application/x-ndjson": {"schema": _TEXT}}
     else:
         content = {"application/json": {"schema": _ref(name)}}
     return {"description": "Done", "content": content}

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from horae.api.body import MOST_BYTES, read_json, read_object
 from horae.api.query import Parameter
 from horae.commands import Caller
+from horae.core.access import Role
 from horae.core.errors import NotFound
 from horae.ports import Once
 
@@ -81,7 +82,11 @@ NOTHING = Takes("Nothing", is_optional=True)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`gives` names the schema of the answer. An operation that takes nothing does not look at the body."""
+    """`gives` names the schema of the answer. An operation that takes nothing does not look at the body.
+
+    `role` is the least that a caller must have; roles.py says it. `is_global` is for admins of the whole installation.
+    An answer that `is_secret` is kept nowhere, not even for a repeat.
+    """
 
     method: str
     path: str
@@ -92,6 +97,14 @@ class Operation:
     takes: Takes | None = None
     gives: str = "Object"
     status: int = 200
+    role: Role = "admin"
+    is_global: bool = False
+    is_secret: bool = False
+
+    @property
+    def scope(self) -> str:
+        """The family of things that it is about: the first word of its path."""
+        return self.path.strip("/").partition("/")[0].partition(":")[0]
 
 
 get = partial(Operation, "GET")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from starlette.responses import Response
 
-from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound, Stale, Unavailable
+from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, Limited, NotFound, Stale, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -56,6 +57,7 @@ _STATUSES: dict[type[HoraeError], int] = {
     Stale: 412,
     Denied: 403,
     Unauthorized: 401,
+    Limited: 429,
     Unavailable: 503,
 }
 _TITLES = {
@@ -70,6 +72,7 @@ _TITLES = {
     413: "Too large",
     415: "Not a kind of content that is read here",
     422: "The input breaks a rule",
+    429: "Too much at this moment",
     500: "Something broke on our side",
     503: "Not available now",
 }
@@ -102,6 +105,8 @@ def problem_answer(error: HoraeError, request_id: str, **more: Any) -> Response:
     headers = dict(_HEADERS.get(document["status"], {}))
     if isinstance(error, Refused):
         headers |= error.headers
+    if isinstance(error, Limited):
+        headers |= {"Retry-After": str(max(1, ceil(error.retry_after_seconds))), **error.headers}
     # ASCII only: a fault may quote half a character, which is no UTF-8.
     return Response(json.dumps(document).encode(), document["status"], headers, MEDIA_TYPE)
 

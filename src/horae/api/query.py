@@ -74,10 +74,10 @@ def read_cursor(text: str, pointer: str) -> Cursor:
         raw = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         cursor = msgspec.json.decode(raw, type=Cursor)
     except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise _bad_cursor(pointer) from None
+        raise bad_cursor(pointer) from None
     is_storable = all("\0" not in part for part in (cursor.id, cursor.key) if isinstance(part, str))
     if not is_storable or (isinstance(cursor.key, int) and abs(cursor.key) >= 2**63):
-        raise _bad_cursor(pointer)
+        raise bad_cursor(pointer)
     return cursor
 
 
@@ -99,7 +99,7 @@ def after_of(values: Mapping[str, Any], sort: str) -> tuple[Any, str] | None:
         return None
     kind = {"name": str, "next_fire_time": int | None}.get(sort.lstrip("-"), int)
     if cursor.list != sort or not isinstance(cursor.key, kind):
-        raise _bad_cursor("/query/cursor")
+        raise bad_cursor("/query/cursor")
     return cursor.key, cursor.id
 
 
@@ -108,7 +108,7 @@ def before_of(values: Mapping[str, Any], list_: str) -> str | None:
     if cursor is None:
         return None
     if cursor.list != list_:
-        raise _bad_cursor("/query/cursor")
+        raise bad_cursor("/query/cursor")
     return cursor.id
 
 
@@ -138,7 +138,7 @@ def _unknown(name: str, pointer: str, known: Mapping[str, Parameter]) -> Fault:
     return Fault(pointer, f"{shown(name)} is not a parameter here.", f"Parameters: {', '.join(known) or 'none'}.")
 
 
-def _bad_cursor(pointer: str) -> Invalid:
+def bad_cursor(pointer: str) -> Invalid:
     detail = "This cursor is not one that this list gave out, or it was given for another order."
     return Invalid([Fault(pointer, detail, "Take next_cursor from the last answer, or leave it out to start anew.")])
 

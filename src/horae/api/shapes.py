@@ -164,6 +164,82 @@ def worker_answer(row: StoredRow) -> dict[str, Any]:
     }
 
 
+def key_answer(row: StoredRow) -> dict[str, Any]:
+    """Without the key itself, which nobody has."""
+    is_expired = row["expires_us"] is not None and row["expires_us"] <= row["now_us"]
+    status = "revoked" if row["revoked_us"] is not None else "expired" if is_expired else "active"
+    return {
+        "key_id": row["id"],
+        "name": row["name"],
+        "tenant": row["tenant"],
+        "role": row["role"],
+        "scopes": _json(row["scopes"]),
+        "prefix": row["prefix"],
+        "requests_per_second": row["requests_per_second"],
+        "status": status,
+        "created_at": _time(row["created_us"]),
+        "created_by": row["created_by"],
+        "expires_at": _time(row["expires_us"]),
+        "last_used_at": _time(row["last_used_us"]),
+        "revoked_at": _time(row["revoked_us"]),
+    }
+
+
+def tenant_answer(row: StoredRow) -> dict[str, Any]:
+    """`usage` is counted for tenants with the quota that asks for it."""
+    jobs = row["jobs"] if row["jobs"] is not None and row["jobs"] >= 0 else None
+    return {
+        "tenant": row["tenant"],
+        "description": row["description"],
+        "max_jobs": row["max_jobs"],
+        "max_queued_runs": row["max_queued"],
+        "max_running_runs": row["max_running"],
+        "requests_per_second": row["requests_per_second"],
+        "max_payload_bytes": row["max_payload_bytes"],
+        "weight": row["weight"],
+        "paused": bool(row["is_paused"]),
+        "usage": {"jobs": jobs if row["max_jobs"] is not None else None},
+        "created_at": _time(row["created_us"]),
+        "updated_at": _time(row["updated_us"]),
+    }
+
+
+def queue_answer(queue: dict[str, Any]) -> dict[str, Any]:
+    parts = {
+        word: {"queued": part["queued"], "oldest_age_ms": _ms(0, part["oldest_us"])}
+        for word, part in queue["by_priority"].items()
+    }
+    ages = [part["oldest_age_ms"] for part in parts.values() if part["oldest_age_ms"] is not None]
+    return {
+        "queue": queue["queue"],
+        "queued": sum(part["queued"] for part in parts.values()),
+        "queued_is_exact": queue["is_exact"],
+        "running": queue["running"],
+        "oldest_age_ms": max(ages, default=None),
+        "by_priority": parts,
+        "paused": queue["is_paused"],
+        "max_running": queue["max_running"],
+    }
+
+
+def audit_answer(row: StoredRow) -> dict[str, Any]:
+    return {
+        "id": row["id"],
+        "tenant": row["tenant"],
+        "at": _time(row["at_us"]),
+        "actor": row["actor"],
+        "key_id": row["key_id"],
+        "address": row["address"],
+        "request_id": row["request_id"],
+        "action": row["action"],
+        "target": row["target"],
+        "before": _json(row["before"]),
+        "after": _json(row["after"]),
+        "seq": row["seq"],
+        "hash": row["hash"],
+    }
+
+
 def _next_us(row: StoredRow) -> int | None:
     return min((us for us in (row["staged_us"], row["due_us"]) if us is not None), default=None)
 

@@ -52,15 +52,15 @@ class Webhooks:
     def operations(self) -> list[Operation]:
         one, page = "/webhooks/{webhook}", (DELIVERY_STATE, LIMIT, CURSOR)
         new, changes, gives = Takes("Webhook"), Takes("WebhookChange"), "WebhookAnswer"
-        sent = "/deliveries/{delivery}/resend"
+        sent, tell, shown = "/deliveries/{delivery}/resend", "Tell somebody of events", "WebhookSecret"
         return [
             get("/webhooks", "listWebhooks", "Who is told of what", self.list, gives="WebhookList"),
-            post("/webhooks", "createWebhook", "Tell somebody of events", self.create, (), new, "WebhookSecret", 201),
+            post("/webhooks", "createWebhook", tell, self.create, (), new, shown, 201, is_secret=True),
             get("/signing-secret", "getSigningSecret", "What signs calls of `notify`", self.secret, gives="Signing"),
             get(one, "getWebhook", "One webhook, by id or name", self.get, gives=gives),
             patch(one, "changeWebhook", "Change the given fields", self.change, (), changes, gives),
             delete(one, "deleteWebhook", "Tell them no more", self.delete, gives="DeletedWebhook"),
-            post(one + "/rotate", "rotateWebhook", "A new secret", self.rotate, (), NOTHING, "WebhookSecret"),
+            post(one + "/rotate", "rotateWebhook", "A new secret", self.rotate, (), NOTHING, shown, is_secret=True),
             post(one + "/test", "testWebhook", "Send a message now", self.test, (), NOTHING, "DeliveryId", 202),
             get(one + "/deliveries", "listDeliveriesOf", "Messages to it", self.of_one, page, gives="DeliveryList"),
             get("/deliveries", "listDeliveries", "All messages", self.of_all, page, gives="DeliveryList"),

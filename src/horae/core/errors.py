@@ -58,6 +58,22 @@ class Stale(HoraeError):
 class Denied(HoraeError):
     code = "denied"
 
+    def __init__(self, detail: str, code: str = "denied") -> None:
+        super().__init__(detail)
+        self.code = code
+
+
+class Limited(HoraeError):
+    """Too much at this moment; the same request may pass in a while."""
+
+    def __init__(
+        self, detail: str, code: str, retry_after_seconds: float, headers: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.retry_after_seconds = retry_after_seconds
+        self.headers = headers or {}
+
 
 class Unavailable(HoraeError):
     """The store did not answer: whether it did what was asked is unknown."""

@@ -13,6 +13,7 @@ from horae.scheduler.shards import Shards
 from horae.telemetry import log
 
 AT_ONCE = 500
+SEAL_AT_ONCE = 2000
 TICK_SECONDS = 1.0
 SWEEP_SECONDS = 300.0
 LEADING_SHARD = 0  # whoever holds it does the repairs, so that a fleet does them once
@@ -38,11 +39,14 @@ class Janitor:
             await self._store.gate()
         if chores.has_stale:
             await self._refresh()
+        is_behind = chores.has_unsealed and await self._store.seal_audit(SEAL_AT_ONCE) == SEAL_AT_ONCE
         now = asyncio.get_running_loop().time()
         if now >= self._next_sweep:
             self._next_sweep = now + SWEEP_SECONDS
             await self._store.sweep(self._retention_us)
-        return TICK_SECONDS
+            for tenant in await self._store.counted_tenants():
+                await self._store.recount_jobs(tenant)
+        return 0.0 if is_behind else TICK_SECONDS
 
     async def _refresh(self) -> None:
         """Jobs whose calendar changed get a version with its new days; one that is gone by now needs none."""

@@ -12,7 +12,7 @@ import msgspec
 from horae.core.errors import Conflict, Fault, Invalid, NotFound
 from horae.core.job import Definition
 from horae.ports import StaleJob
-from horae.store.database import Row, Rows, Statement, Steps, reading, transaction, viewing
+from horae.store.database import Row, Rows, Statement, Steps, note, reading, transaction, viewing
 
 _COLUMNS = "c.tenant, c.name, c.version, c.spec, c.updated_us"
 
@@ -107,7 +107,9 @@ def listed(tenant: str) -> Steps[Rows]:
 
 @transaction
 def put(tenant: str, name: str, spec: dict[str, Any]) -> Steps[Row]:
+    before = yield LOCK(tenant=tenant, name=name)
     yield PUT(tenant=tenant, name=name, spec=json.dumps(spec, sort_keys=True))
+    yield note("calendar.set", name, json.loads(before[0]["spec"]) if before else None, spec)
     return (yield LOCK(tenant=tenant, name=name))[0]
 
 
@@ -119,6 +121,7 @@ def delete(tenant: str, name: str) -> Steps[None]:
     if users:
         raise Conflict(f'Calendar "{name}" is used by {", ".join(users)}. Change these jobs first.', "calendar_used")
     yield DELETE(tenant=tenant, name=name)
+    yield note("calendar.deleted", name)
 
 
 @reading

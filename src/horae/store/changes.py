@@ -10,6 +10,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from horae.core.audit import difference
 from horae.core.document import schedule_of
 from horae.core.errors import Invalid, Stale
 from horae.core.job import Definition
@@ -18,7 +21,7 @@ from horae.core.run import first_id_at, run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.ports import Merge, NewJob
 from horae.store.calendars import DISUSE, USE, use_of, with_calendars
-from horae.store.database import Statement, Steps, transaction
+from horae.store.database import Statement, Steps, note, transaction
 from horae.store.jobs import (
     INSERT_CHAINS,
     INSERT_LABELS,
@@ -33,6 +36,7 @@ from horae.store.jobs import (
     with_upstream_ids,
 )
 from horae.store.notices import UNWATCH_JOB, WATCH, tell, watches
+from horae.store.quotas import ADD_JOBS
 from horae.store.results import end_waiting
 
 UPDATE_JOB = Statement("""
@@ -176,7 +180,14 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         due_us = _first_in_force(resolved, held, left, (yield from _floor(held)))
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
     yield from _write_version(tenant, actor, held, resolved, version)
+    before, after = difference(_told(held.definition, version - 1), _told(resolved, version))
+    yield note("job.changed", held.id, before, after)
     return held.id
+
+
+def _told(definition: Definition, version: int) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(definition)
+    return {"version": version, **{name: msgspec.to_builtins(value) for name, value in fields.items()}}
 
 
 def _floor(held: Held) -> Steps[int]:
@@ -252,6 +263,7 @@ def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str 
         id=held.id, state="paused", paused_us=paused_us, until_us=until_us, reason=reason, now_us=held.now_us
     )
     yield from _event(held, "paused", actor, reason, {"until_us": until_us})
+    yield note("job.paused", held.id, {"state": held.row["state"]}, {"until_us": until_us, "reason": reason})
     return held.id
 
 
@@ -266,6 +278,7 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
         yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=left.fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
+        yield note("job.resumed", held.id)
     return held.id
 
 
@@ -287,6 +300,8 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     yield UNWATCH_JOB(tenant=tenant, job_id=held.id)
     yield SET_STATE(id=held.id, state="deleted", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
     yield from _event(held, "deleted", actor, None, {})
+    yield ADD_JOBS(tenant=tenant, n=-1)
+    yield note("job.deleted", held.id, {"name": held.row["name"], "version": held.row["version"]})
     return held.id
 
 

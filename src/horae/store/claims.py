@@ -121,7 +121,7 @@ FROM job_versions v
 JOIN {rows:wanted(job_id text, version integer)} ON v.job_id = wanted.job_id AND v.version = wanted.version
 """)
 
-LIMITS = Statement("SELECT tenant, queue, max_running, is_paused FROM limits")
+LIMITS = Statement("SELECT tenant, queue, max_running, is_paused, weight FROM limits")
 
 START = Statement(f"""
 {_CLAIM}
@@ -283,7 +283,9 @@ def results_of(run_ids: list[str]) -> Steps[dict[str, dict[str, Any]]]:
 @reading
 def limits() -> Steps[list[Limit]]:
     rows = yield LIMITS()
-    return [Limit(row["tenant"], row["queue"], row["max_running"], bool(row["is_paused"])) for row in rows]
+    return [
+        Limit(row["tenant"], row["queue"], row["max_running"], bool(row["is_paused"]), row["weight"]) for row in rows
+    ]
 
 
 def _ids(ids: list[str]) -> list[tuple[str]]:

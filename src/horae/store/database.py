@@ -28,17 +28,35 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Note(Query):
+    """What a change was, for the audit log. A verb yields it in passing; `audited` in store/audit.py writes it down in
+    the same transaction. A verb that nobody asked for by name runs it as the empty query that it also is.
+    """
+
+    action: str
+    target: str
+    before: Any
+    after: Any
+
+
+def note(action: str, target: str, before: Any = None, after: Any = None) -> Note:
+    return Note(_PASS, {}, action, target, before, after)
+
+
+@dataclass(frozen=True, slots=True)
 class Transaction(Generic[T]):
     """A verb with its arguments, ready to be driven, again and again if the database asks for it.
 
     `is_single` promises exactly one statement, which needs no BEGIN and COMMIT around it. `is_read` lets SQLite
-    answer from a reader thread, and `is_view` from one that may take its time.
+    answer from a reader thread, and `is_view` from one that may take its time. With a `tenant`, PostgreSQL shows it no
+    row of another.
     """
 
     steps: Callable[[], Steps[Any]]
     is_single: bool = False
     is_read: bool = False
     is_view: bool = False
+    tenant: str | None = None
 
 
 class Database(Protocol):
@@ -140,6 +158,9 @@ class Statement:
         text = _ROWS.sub(rows, self.text)
         text = _PARAMETER.sub(lambda match: number(match[1]), text)
         return text.replace("{skip_locked}", "FOR UPDATE SKIP LOCKED"), tuple(names)
+
+
+_PASS = Statement("SELECT 1 AS n")
 
 
 def _columns(text: str) -> list[tuple[str, str]]:

@@ -15,10 +15,9 @@ from horae.core.schedule import next_after
 from horae.core.webhooks import Watch
 from horae.ports import NewJob, NewRun
 from horae.store.calendars import USE, use_of, with_calendars
-from horae.store.database import Row, Statement, Steps, transaction
+from horae.store.database import Note, Row, Statement, Steps, note, transaction
 from horae.store.notices import WATCH, watches
-
-NOW = Statement("SELECT horae_now() AS now_us")
+from horae.store.quotas import ADD_JOBS, NOW_AND_QUOTA, reserve_queued, room_for_jobs, too_many_jobs
 
 # One index look-up a name, and NULL for a free one: as an IN it was planned as a loop over all names of the tenant.
 NAMES_TAKEN = Statement("""
@@ -124,7 +123,9 @@ decode = msgspec.json.Decoder(Definition).decode
 @transaction
 def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Steps[list[dict[str, Any]]]:
     """Saves those that can be saved, or none if `atomic`. In order: the id of each, or why it was refused."""
-    now_us: int = (yield NOW())[0]["now_us"]
+    known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
+    now_us, max_jobs = known["now_us"], known["max_jobs"]
+    room = yield from room_for_jobs(tenant, max_jobs)
     filled = yield from with_calendars(tenant, [job.definition for job in jobs])
     watchers = yield from watches(tenant, [(job.id, job.definition) for job in jobs])
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
@@ -135,9 +136,10 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
         if isinstance(definition, Definition):
             batch = {other.definition.name: other.id for other in good}
             definition = yield from with_upstream_ids(tenant, NewJob(job.id, definition), batch)
-        watched = watchers[job.id]
-        wrong = next((each for each in (definition, watched) if isinstance(each, Invalid)), None)
-        answer = wrong or name_conflict(job.definition.name, taken)
+        wrong = next((each for each in (definition, watchers[job.id]) if isinstance(each, Invalid)), None)
+        answer: HoraeError | None = wrong or name_conflict(job.definition.name, taken)
+        if answer is None and len(good) >= room:
+            answer = too_many_jobs(tenant, max_jobs)
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
             taken.add(definition.name)
@@ -146,11 +148,22 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
         yield from _insert(tenant, actor, good, now_us)
         if rows := [watch for job in good for watch in _list(watchers[job.id])]:
             yield WATCH(n=rows)
+        if max_jobs is not None:
+            yield ADD_JOBS(tenant=tenant, n=len(good))
+        yield _created(good)
     return answers
 
 
 def _list(watchers: list[Watch] | Invalid) -> list[Watch]:
     return [] if isinstance(watchers, Invalid) else watchers
+
+
+def _created(jobs: list[NewJob]) -> Note:
+    """One line for the whole batch; a single job with all that it says."""
+    if len(jobs) == 1:
+        return note("job.created", jobs[0].id, None, msgspec.to_builtins(jobs[0].definition))
+    names = [{"job_id": job.id, "name": job.definition.name} for job in jobs]
+    return note("jobs.created", jobs[0].id, None, {"count": len(jobs), "jobs": names})
 
 
 def refusal(error: HoraeError) -> dict[str, Any]:
@@ -290,7 +303,9 @@ def open_runs(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
     row = (yield READ(id=found[0]["id"]))[0]
     if row["state"] == "deleted":
         raise Conflict(f'Job "{row["name"]}" was deleted.', "job_deleted")
-    now_us = (yield NOW())[0]["now_us"]
+    known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
+    now_us = known["now_us"]
+    yield from reserve_queued(tenant, len(runs), known["max_queued"], now_us)
     definition = decode(row["spec"])
     rows = []
     for run in runs:

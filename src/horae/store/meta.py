@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from horae.store.database import Statement, Steps, transaction
+from horae.store.database import Statement
 
 KEEP_FIRST = Statement("INSERT INTO meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO NOTHING")
 
 READ = Statement("SELECT value FROM meta WHERE key = :key")
-
-
-@transaction
-def first(key: str, value: str) -> Steps[str]:
-    """Keeps the value if there is none yet; the answer is the one that is kept."""
-    yield KEEP_FIRST(key=key, value=value)
-    return str((yield READ(key=key))[0]["value"])

@@ -15,6 +15,7 @@ from horae.core.errors import Unavailable
 from horae.store.database import Database, Statement, Steps, reading
 from horae.store.postgres import PostgresDatabase
 from horae.store.sqlite import MemoryDatabase, SqliteDatabase
+from horae.store.wall import BUILD
 
 SchemaOwner = PostgresDatabase | SqliteDatabase | MemoryDatabase
 
@@ -100,6 +101,7 @@ async def _migrate_postgres(database: PostgresDatabase) -> list[str]:
                     "INSERT INTO schema_migrations VALUES ($1, $2)", migration.number, migration.name
                 )
                 done.append(migration.name)
+            await connection.execute(BUILD)
         await connection.execute("RESET lock_timeout; RESET statement_timeout")
 
     await database.script(work)

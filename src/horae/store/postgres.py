@@ -1,6 +1,7 @@
 """PostgreSQL through asyncpg: a small pool of our own, deadlines that close the socket, one retry policy.
 
-asyncpg's pool resets each connection on release (about 110 µs); ours does not, because no verb changes a session.
+asyncpg's pool resets each connection on release (about 110 µs); ours does not. A connection remembers as whom and for
+which tenant it stands (store/wall.py); who borrows it says what is wanted, and gets one that stands so if there is any.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ import asyncpg
 
 from horae.core.errors import Conflict, Unavailable
 from horae.store.database import Query, Rows, Transaction
+from horae.store.wall import ENTER, GUEST
 
 T = TypeVar("T")
+
+# As whom a connection stands: the role and the tenant. The owner is shown everything.
+Standing = tuple[str, str]
+OWNER: Standing = ("none", "")
 
 SESSION = {
     "application_name": "horae",
@@ -34,6 +40,7 @@ SESSION = {
 DEADLINE_SECONDS = 9.0
 CONNECT_SECONDS = 3.0
 TRIES = 5
+LOOK_AGAIN_SECONDS = 30.0
 
 # The database undid the work and asks for it again: nothing is unknown here.
 _AGAIN = (
@@ -65,7 +72,9 @@ class PostgresDatabase:
     def __init__(self, url: str, size: int = 8, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._url = url
         self._deadline_seconds = deadline_seconds
-        self._idle: list[asyncpg.Connection] = []
+        self._idle: list[tuple[asyncpg.Connection, Standing]] = []
+        self._guest = ""
+        self._look_again_at = 0.0
         self._room = asyncio.Semaphore(size)
         self._is_closed = False
 
@@ -80,7 +89,7 @@ class PostgresDatabase:
         raise AssertionError  # the loop returns or raises
 
     async def _try(self, transaction: Transaction[T]) -> T:
-        async with self._borrow() as connection:
+        async with self._borrow(transaction.tenant) as connection:
             try:
                 async with asyncio.timeout(self._deadline_seconds):
                     if transaction.is_single:
@@ -104,30 +113,41 @@ class PostgresDatabase:
             return end.value  # type: ignore[no-any-return]
 
     @asynccontextmanager
-    async def _borrow(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _borrow(self, tenant: str | None = None) -> AsyncIterator[asyncpg.Connection]:
         try:
             async with asyncio.timeout(self._deadline_seconds):
                 await self._room.acquire()
         except TimeoutError as error:
             raise Unavailable("PostgreSQL is busy: no connection came free in time.") from error
         try:
-            connection = self._idle.pop() if self._idle else await self._connect()
+            wanted = OWNER if tenant is None else (self._guest, tenant)
+            connection, standing = self._pick(wanted) or (await self._connect(), OWNER)
             try:
+                if standing != wanted:
+                    async with asyncio.timeout(self._deadline_seconds):
+                        wanted = await self._stand(connection, standing, tenant)
                 yield connection
             except BaseException as error:
                 # After an unknown end, or in the middle of something, the socket is closed at once: waiting for a
                 # polite goodbye from a frozen server would outlive every deadline.
                 if isinstance(error, Conflict) or (isinstance(error, Exception) and _is_whole(connection, error)):
-                    self._idle.append(connection)
+                    self._idle.append((connection, wanted))
                 else:
                     connection.terminate()
                 raise
             if connection.is_closed() or self._is_closed:
                 connection.terminate()
             else:
-                self._idle.append(connection)
+                self._idle.append((connection, wanted))
         finally:
             self._room.release()
+
+    def _pick(self, wanted: Standing) -> tuple[asyncpg.Connection, Standing] | None:
+        """An idle connection that stands as wanted, else the one used last."""
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place][1] == wanted:
+                return self._idle.pop(place)
+        return self._idle.pop() if self._idle else None
 
     async def _connect(self) -> asyncpg.Connection:
         try:
@@ -140,15 +160,29 @@ class PostgresDatabase:
         except (*_GONE, asyncpg.exceptions.PostgresError) as error:
             raise Unavailable(f"PostgreSQL cannot be reached: {_words(error)}") from error
 
+    async def _stand(self, connection: asyncpg.Connection, standing: Standing, tenant: str | None) -> Standing:
+        """Steps into the role of guests, or out of it. While there is no wall to be found, everybody is the owner."""
+        try:
+            if tenant is not None and not self._guest and asyncio.get_running_loop().time() >= self._look_again_at:
+                self._guest = await connection.fetchval(GUEST) or ""
+                self._look_again_at = asyncio.get_running_loop().time() + LOOK_AGAIN_SECONDS
+            wanted = (self._guest, tenant) if tenant is not None and self._guest else OWNER
+            if wanted != standing:
+                await connection.fetch(ENTER, *wanted)
+        except (*_GONE, asyncpg.exceptions.PostgresError) as error:
+            raise Unavailable(f"PostgreSQL did not take the tenant: {_words(error)}") from error
+        return wanted
+
     async def script(self, work: Callable[[asyncpg.Connection], Any]) -> None:
         """Migrations: raw access to one connection."""
         async with self._borrow() as connection:
             await work(connection)
+        self._look_again_at = 0.0
 
     async def close(self) -> None:
         self._is_closed = True
         while self._idle:
-            connection = self._idle.pop()
+            connection, _ = self._idle.pop()
             with contextlib.suppress(Exception):
                 await connection.close(timeout=1)
 

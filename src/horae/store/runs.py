@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from horae.core.errors import Conflict, NotFound
 from horae.ports import NewRun
-from horae.store.database import Row, Statement, Steps, transaction
+from horae.store.database import Row, Statement, Steps, note, transaction
 from horae.store.jobs import open_runs
 from horae.store.results import end_waiting
 
@@ -76,7 +76,10 @@ MARK_DISCARDED = Statement("UPDATE dead_letters SET discarded_us = horae_now() W
 @transaction
 def trigger(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
     """Runs on request; a paused job runs on request too."""
-    return (yield from open_runs(tenant, word, runs))
+    opened = yield from open_runs(tenant, word, runs)
+    if opened:
+        yield note("job.run", word, None, {"run_id": opened[0]} if len(opened) == 1 else {"runs": len(opened)})
+    return opened
 
 
 @transaction
@@ -89,6 +92,7 @@ def cancel(tenant: str, run_id: str) -> Steps[None]:
             yield from end_waiting([run_id], "cancelled", "cancelled_by_user")
         else:
             yield ASK_TO_STOP(run_id=run_id, reason="cancelled_by_user")
+        yield note("run.cancelled", run_id, {"state": live[0]["state"]})
         return
     row = yield from _ended(tenant, run_id)
     raise Conflict(f"Run {run_id} is over: it {row['status']}.", "run_is_over")
@@ -112,6 +116,7 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
         yield UNBURY(run_id=run_id)
         yield CALL_ON_AGAIN(run_id=run_id)
         yield RETRIED(tenant=tenant, job_id=row["job_id"], run_id=run_id)
+        yield note("run.retried", run_id, {"status": row["status"]})
 
 
 @transaction
@@ -131,6 +136,7 @@ def replay(tenant: str, run_id: str) -> Steps[str]:
     new = NewRun("replay", f"replay:{run_id}", payload=payload, parent_id=run_id)
     opened = yield from open_runs(tenant, letter["job_id"], [new])
     yield MARK_REPLAYED(run_id=run_id, new_id=opened[0])
+    yield note("run.replayed", run_id, None, {"run_id": opened[0]})
     return opened[0]
 
 
@@ -142,6 +148,7 @@ def discard(tenant: str, run_id: str) -> Steps[None]:
     if letters[0]["replayed_as"]:
         raise Conflict(f"Run {run_id} was replayed already.", "replayed")
     yield MARK_DISCARDED(run_id=run_id)
+    yield note("run.discarded", run_id)
 
 
 def _ended(tenant: str, run_id: str) -> Steps[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from horae.core.errors import NotFound
 from horae.ports import Sealed
-from horae.store.database import Rows, Statement, Steps, reading, transaction, viewing
+from horae.store.database import Rows, Statement, Steps, note, reading, transaction, viewing
 
 PUT = Statement("""
 INSERT INTO secrets (tenant, name, version, sealed, created_us, updated_us)
@@ -44,7 +44,9 @@ RESEAL = Statement("UPDATE secrets SET sealed = :new WHERE tenant = :tenant AND 
 
 @transaction
 def put(tenant: str, name: str, sealed: str) -> Steps[Rows]:
-    return (yield PUT(tenant=tenant, name=name, sealed=sealed))
+    rows = yield PUT(tenant=tenant, name=name, sealed=sealed)
+    yield note("secret.set", name, None, {"version": rows[0]["version"]})
+    return rows
 
 
 @viewing
@@ -56,6 +58,7 @@ def listed(tenant: str) -> Steps[Rows]:
 def delete(tenant: str, name: str) -> Steps[None]:
     if not (yield DELETE(tenant=tenant, name=name)):
         raise NotFound(f'There is no secret "{name}".')
+    yield note("secret.deleted", name)
 
 
 @reading

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import asdict, replace
 from typing import Concatenate, ParamSpec, TypeVar
 
-from horae.ports import Beat, Leases, Once, WorkerState
+from horae.core.audit import Chain
+from horae.ports import Answer, Asked, Beat, JsonObject, Leases, Once, WorkerState
 from horae.store import (
+    audit,
     calendars,
     changes,
     claims,
@@ -15,13 +18,15 @@ from horae.store import (
     fleet,
     job_lists,
     jobs,
+    keys,
     leases,
-    meta,
     once,
     plans,
+    quotas,
     results,
     runs,
     secrets,
+    tenants,
     upkeep,
     views,
     webhooks,
@@ -33,6 +38,8 @@ from horae.store.sqlite import SqliteDatabase
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+AUDIT_PAGE = 1000
 
 
 def _verb(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, P], Awaitable[T]]:
@@ -54,11 +61,28 @@ def _pair(
     return run
 
 
-def _change(prepare: Callable[P, Transaction[T]]) -> Callable[Concatenate[Store, Once | None, P], Awaitable[T]]:
-    """A verb that people ask for; with an idempotency key it is done once, however often it is asked."""
+def _view(
+    prepare: Callable[Concatenate[str, P], Transaction[T]],
+) -> Callable[Concatenate[Store, str, P], Awaitable[T]]:
+    """A verb that looks at things of one tenant, and is shown no others."""
 
-    def run(self: Store, key: Once | None, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        return self.database.run(once.guarded(key, prepare(*args, **kwargs)))
+    def run(self: Store, tenant: str, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        return self.database.run(replace(prepare(tenant, *args, **kwargs), tenant=tenant))
+
+    return run
+
+
+def _change(
+    prepare: Callable[Concatenate[str, P], Transaction[T]], *, is_walled: bool = True
+) -> Callable[Concatenate[Store, Asked | None, str, P], Awaitable[T]]:
+    """A verb that people ask for, on things of one tenant. It is written down who asked; with an idempotency key it
+    is done once, however often it is asked.
+    """
+
+    def run(self: Store, asked: Asked | None, tenant: str, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        noted = audit.audited(asked, tenant, prepare(tenant, *args, **kwargs))
+        guarded = once.guarded(asked.once if asked else None, noted)
+        return self.database.run(replace(guarded, tenant=tenant if is_walled else None))
 
     return run
 
@@ -79,36 +103,44 @@ class Store:
     delete_job = _change(changes.delete)
     trigger = _change(runs.trigger)
 
-    create_webhook = _verb(webhooks.create)
-    change_webhook = _verb(webhooks.change)
-    rotate_webhook = _verb(webhooks.rotate)
-    delete_webhook = _verb(webhooks.delete)
-    try_webhook = _verb(webhooks.try_out)
+    create_webhook = _change(webhooks.create)
+    change_webhook = _change(webhooks.change)
+    rotate_webhook = _change(webhooks.rotate)
+    delete_webhook = _change(webhooks.delete)
+    try_webhook = _change(webhooks.try_out)
     take_messages = _verb(webhooks.take)
     next_message = _verb(webhooks.next_message)
     finish_messages = _verb(webhooks.finish)
     tell_late = _verb(webhooks.tell_late)
-    deliveries = _verb(webhooks.deliveries)
-    resend = _verb(webhooks.resend)
-    webhooks = _verb(webhooks.listed)
+    deliveries = _view(webhooks.deliveries)
+    resend = _change(webhooks.resend)
+    webhooks = _view(webhooks.listed)
 
     find_secrets = _verb(secrets.find)
     secrets_of_other_keys = _verb(secrets.of_other_keys)
     reseal = _verb(secrets.reseal)
-    put_secret = _verb(secrets.put)
-    delete_secret = _verb(secrets.delete)
-    secrets = _verb(secrets.listed)
+    put_secret = _change(secrets.put)
+    delete_secret = _change(secrets.delete)
+    secrets = _view(secrets.listed)
 
-    find_calendars = _verb(calendars.find)
-    put_calendar = _verb(calendars.put)
-    delete_calendar = _verb(calendars.delete)
+    find_calendars = _view(calendars.find)
+    put_calendar = _change(calendars.put)
+    delete_calendar = _change(calendars.delete)
     stale_jobs = _verb(calendars.stale)
-    calendars = _verb(calendars.listed)
+    calendars = _view(calendars.listed)
 
     cancel_run = _change(runs.cancel)
     retry_run = _change(runs.retry)
     replay = _change(runs.replay)
     discard = _change(runs.discard)
+
+    create_key = _change(keys.create)
+    rotate_key = _change(keys.rotate)
+    revoke_key = _change(keys.revoke)
+    # By somebody of another tenant, whose idempotency key lies there.
+    create_tenant = _change(tenants.create, is_walled=False)
+    change_tenant = _change(tenants.change, is_walled=False)
+    change_queue = _change(tenants.change_queue)
 
     due_timers = _verb(plans.due)
     plan = _pair(plans.plan_postgres, plans.plan_sqlite)
@@ -128,19 +160,61 @@ class Store:
     add_logs = _verb(results.add_logs)
     sweep = _pair(upkeep.sweep_postgres, upkeep.sweep_sqlite)
 
-    job = _verb(views.job)
-    jobs = _verb(job_lists.jobs)
-    runs = _verb(views.runs)
-    run = _verb(views.run)
+    job = _view(views.job)
+    jobs = _view(job_lists.jobs)
+    runs = _view(views.runs)
+    run = _view(views.run)
     logs = _verb(views.logs)
-    versions = _verb(views.versions)
-    dead_letters = _verb(views.dead_letters)
+    versions = _view(views.versions)
+    dead_letters = _view(views.dead_letters)
+    list_keys = _view(keys.listed)
+    key = _view(keys.one)
+    list_tenants = _verb(tenants.listed)
+    tenant = _view(tenants.one)
+    queues = _view(tenants.queues)
+    audit_entries = _view(audit.entries)
+    audit_page = _view(audit.page)
     workers = _verb(views.workers)
-    explain_facts = _verb(explain.facts)
+    explain_facts = _verb(explain.facts)  # it also looks at who else waits in the same queue
 
-    keep_first = _verb(meta.first)
-    recall = _verb(once.recall)
-    remember = _verb(once.remember)
+    find_key = _verb(keys.find)
+    touch_keys = _verb(keys.touch)
+    first_key = _verb(keys.first)
+    quota = _verb(quotas.quota)
+    take_tokens = _verb(quotas.take_tokens)
+    seal_audit = _verb(audit.seal)
+    audit_chains = _verb(audit.chains)
+    counted_tenants = _verb(quotas.counted)
+    recount_jobs = _verb(quotas.recount)
+
+    def recall(self, key: Once) -> Awaitable[Answer | None]:
+        return self.database.run(replace(once.recall(key), tenant=key.tenant))
+
+    def remember(self, key: Once, answer: Answer) -> Awaitable[None]:
+        return self.database.run(replace(once.remember(key, answer), tenant=key.tenant))
+
+    async def check_audit(self, tenant: str) -> JsonObject:
+        """Whether every row of a tenant's chain is there and as it was written; where not, the places."""
+        # The head first: rows sealed meanwhile are past it and are left for the next check.
+        head, waiting = await self.database.run(audit.end(tenant))
+        chain, last = Chain(), head["seq"] if head else 0
+        while chain.seq < last:
+            rows = await self.database.run(audit.sealed(tenant, chain.seq, AUDIT_PAGE))
+            for row in rows:
+                if row["seq"] <= last:
+                    chain.feed(row)
+            if not rows or rows[-1]["seq"] >= last:
+                break
+        chain.finish(head)
+        breaks = [asdict(each) for each in chain.breaks]
+        return {
+            "tenant": tenant,
+            "ok": not breaks,
+            "rows": chain.seq,
+            "unsealed": waiting,
+            "head": chain.hash,
+            "breaks": breaks,
+        }
 
     def keep_leases(self, owner: str, ttl_us: int, trusted_us: int) -> Awaitable[Leases]:
         return self.control.run(leases.keep(owner, ttl_us, trusted_us))

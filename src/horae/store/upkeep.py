@@ -50,6 +50,9 @@ FORGET_WORKERS = Statement("DELETE FROM workers WHERE expires_us < :before_us")
 
 FORGET_EVENTS = Statement("DELETE FROM events WHERE at_us < :before_us AND kind IN ('late_result', 'retried', 'lease')")
 
+# A bucket that is full again says the same as none.
+FORGET_BUCKETS = Statement("DELETE FROM rate_buckets WHERE free_us < :before_us")
+
 
 # Whether there is anything to take back or to decide: one cheap question a second for a quiet fleet.
 CHORES = Statement("""
@@ -62,14 +65,15 @@ SELECT EXISTS (
              AND available_us <= (SELECT horae_now())) AS has_gated,
        EXISTS (
            SELECT 1 FROM calendars c
-           JOIN job_calendars u ON u.tenant = c.tenant AND u.name = c.name AND u.version < c.version) AS has_stale
+           JOIN job_calendars u ON u.tenant = c.tenant AND u.name = c.name AND u.version < c.version) AS has_stale,
+       EXISTS (SELECT 1 FROM audit WHERE seq IS NULL) AS has_unsealed
 """)
 
 
 @reading
 def chores() -> Steps[Chores]:
     row = (yield CHORES())[0]
-    return Chores(bool(row["has_lost"]), bool(row["has_gated"]), bool(row["has_stale"]))
+    return Chores(bool(row["has_lost"]), bool(row["has_gated"]), bool(row["has_stale"]), bool(row["has_unsealed"]))
 
 
 @transaction
@@ -108,6 +112,7 @@ def _forget(now_us: int, retention_us: int) -> Steps[None]:
     yield FORGET_MESSAGES(before_us=now_us - retention_us)
     yield FORGET_LETTERS(before_us=now_us - retention_us)
     yield FORGET_EVENTS(before_us=now_us - retention_us)
+    yield FORGET_BUCKETS(before_us=now_us - DAY_US // 24)
     # A worker row is looked at until its runs were taken back; an hour is many times that.
     yield FORGET_WORKERS(before_us=now_us - DAY_US // 24)
 

@@ -9,7 +9,7 @@ from horae.core.errors import Conflict, NotFound
 from horae.core.run import first_id_at
 from horae.core.webhooks import TEST
 from horae.ports import Delivered, Message, NewWebhook
-from horae.store.database import Row, Rows, Statement, Steps, reading, transaction, viewing
+from horae.store.database import Row, Rows, Statement, Steps, note, reading, transaction, viewing
 from horae.store.notices import LATE_LIMITS, TELL_LATE, WATCH
 
 _COLUMNS = "b.id, b.tenant, b.name, b.url, b.events, b.late_us, b.is_active, b.created_us, b.updated_us"
@@ -141,6 +141,7 @@ def create(tenant: str, webhook: NewWebhook, sealed: str) -> Steps[Row]:
     yield from _check_name(tenant, webhook)
     yield INSERT(tenant=tenant, sealed=sealed, **_values(webhook))
     yield from _watch(tenant, webhook)
+    yield note("webhook.created", webhook.id, None, _values(webhook))
     return (yield from _hold(tenant, webhook.id))
 
 
@@ -155,6 +156,7 @@ def change(tenant: str, word: str, changes: dict[str, Any]) -> Steps[Row]:
     yield UPDATE(**_values(webhook))
     yield UNWATCH(tenant=tenant, id=webhook.id)
     yield from _watch(tenant, webhook)
+    yield note("webhook.changed", webhook.id, {name: row[name] for name in _values(webhook)}, _values(webhook))
     return (yield from _hold(tenant, webhook.id))
 
 
@@ -183,6 +185,7 @@ def _watch(tenant: str, webhook: NewWebhook) -> Steps[None]:
 def rotate(tenant: str, word: str, sealed: str, overlap_us: int) -> Steps[Row]:
     row = yield from _hold(tenant, word)
     yield ROTATE(id=row["id"], sealed=sealed, overlap_us=overlap_us)
+    yield note("webhook.rotated", row["id"])
     return (yield from _hold(tenant, word))
 
 
@@ -196,6 +199,7 @@ def delete(tenant: str, word: str) -> Steps[str]:
     yield UNWATCH(tenant=tenant, id=row["id"])
     yield DROP_WAITING(id=row["id"])
     yield DELETE(id=row["id"])
+    yield note("webhook.deleted", row["id"], {"name": row["name"]})
     return str(row["id"])
 
 
@@ -269,4 +273,5 @@ def resend(tenant: str, delivery_id: str) -> Steps[Row]:
     rows = yield RESEND(tenant=tenant, id=delivery_id)
     if not rows:
         raise NotFound(f"There is no delivery {delivery_id}.")
+    yield note("delivery.resent", delivery_id)
     return rows[0]

@@ -90,6 +90,7 @@ class Worker:
         self._stops: dict[str, str] = {}
         self._specs: OrderedDict[tuple[str, int], Spec] = OrderedDict()
         self._limits: dict[tuple[str, str], Limit] = {}
+        self._weights: dict[str, int] = {}
         self._limits_at = float("-inf")
         self._turn = 0
         self._claims_under_way = 0
@@ -141,7 +142,7 @@ class Worker:
     async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
         worker = self.id
         checked = {text for text, bucket in due if self._is_checked(bucket)}
-        shares = share(due, room, self._turn)
+        shares = share(due, room, self._turn, self._weights)
         free = [(text, n) for text, n in shares if text not in checked]
         claimed = await self._store.claim(worker, free) if free else []
         gated = [text for text, _ in shares if text in checked]
@@ -180,6 +181,7 @@ class Worker:
         now = asyncio.get_running_loop().time()
         if now - self._limits_at >= LIMITS_SECONDS:
             self._limits = {(limit.tenant, limit.queue): limit for limit in await self._store.limits()}
+            self._weights = {tenant: limit.weight for (tenant, queue), limit in self._limits.items() if not queue}
             self._limits_at = now
 
     # Running them

@@ -1,0 +1,108 @@
+"""Routes of API keys: a new one is shown once, and never again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from horae.api.body import check_instant, read_fields
+from horae.api.operation import Call, Operation, Reply, Takes, delete, get, post
+from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Cursor, before_of
+from horae.api.runs import refuse_past
+from horae.api.shapes import key_answer
+from horae.commands import Commands
+from horae.core.access import ROLES
+from horae.core.checks import choice, integer, refuse, short_text
+from horae.core.duration import parse_duration
+from horae.core.errors import Fault, Invalid
+from horae.ports import ViewStore
+
+NEW = Takes("NewKey")
+ROTATE = Takes("RotateKey", is_optional=True)
+OVERLAP_US = 3_600_000_000
+MOST_A_SECOND = 1_000_000
+# What a key may be narrowed to: the first words of the paths.
+SCOPES = (
+    "jobs", "runs", "dead-letters", "schedules", "forecast", "workers", "queues", "stats", "events", "history",
+    "secrets", "webhooks", "keys", "tenants", "audit",
+)  # fmt: skip
+
+
+def _scopes(value: Any, pointer: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > len(SCOPES):
+        raise refuse(pointer, f"a list of {', '.join(SCOPES)}", value, ["jobs", "runs"])
+    check = choice(*SCOPES)
+    return tuple(dict.fromkeys(check(each, f"{pointer}/{index}") for index, each in enumerate(value)))
+
+
+FIELDS = {
+    "name": short_text,
+    "role": choice(*ROLES),
+    "scopes": _scopes,
+    "expires_at": check_instant,
+    "expires_in": parse_duration,
+    "requests_per_second": integer(1, MOST_A_SECOND, 10),
+}
+
+
+class Keys:
+    def __init__(self, commands: Commands, views: ViewStore) -> None:
+        self._commands = commands
+        self._views = views
+
+    def operations(self) -> list[Operation]:
+        page = (LIMIT, CURSOR)
+        new, rolled = "A new key, shown once", "A new key in its place, shown once"
+        return [
+            get("/keys", "listKeys", "The keys of the tenant", self.list, page, gives="KeyList"),
+            post("/keys", "createKey", new, self.create, (), NEW, "KeyShown", 201, is_secret=True),
+            get("/keys/{key}", "getKey", "One key", self.get, gives="Key"),
+            delete("/keys/{key}", "revokeKey", "Nobody comes in by it any more", self.revoke, gives="Revoked"),
+            post("/keys/{key}/rotate", "rotateKey", rolled, self.rotate, (), ROTATE, "KeyShown", 201, is_secret=True),
+        ]
+
+    async def list(self, call: Call) -> Reply:
+        limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "keys")
+        rows = await self._views.list_keys(call.caller.tenant, before, limit + 1)
+        cursor = Cursor("keys", None, rows[limit - 1]["id"]).text() if len(rows) > limit else None
+        return Reply({"keys": [key_answer(row) for row in rows[:limit]], "next_cursor": cursor})
+
+    async def get(self, call: Call) -> Reply:
+        return Reply(key_answer(await self._views.key(call.caller.tenant, call.word("key"))))
+
+    async def create(self, call: Call) -> Reply:
+        fields = read_fields(await call.document(), FIELDS)
+        missing = [
+            Fault(f"/{name}", f'"{name}" is missing.', f'Write "{name}": "{example}".')
+            for name, example in (("name", "deploy"), ("role", "editor"))
+            if name not in fields
+        ]
+        if missing:
+            raise Invalid(missing)
+        fields["expires_us"] = await self._expiry(fields.pop("expires_at", None), fields.pop("expires_in", None))
+        return await self._shown(call, *await self._commands.create_key(call.caller, fields, call.once))
+
+    async def revoke(self, call: Call) -> Reply:
+        return Reply({"revoked": True, "key_id": await self._commands.revoke_key(call.caller, call.word("key"))})
+
+    async def rotate(self, call: Call) -> Reply:
+        fields = read_fields(await call.fields(), {"overlap": parse_duration})
+        overlap_us = fields.get("overlap", OVERLAP_US)
+        made = await self._commands.rotate_key(call.caller, call.word("key"), overlap_us, call.once)
+        return await self._shown(call, *made)
+
+    async def _expiry(self, at_us: int | None, in_us: int | None) -> int | None:
+        if at_us is not None and in_us is not None:
+            raise Invalid([Fault("/expires_in", 'Give "expires_at" or "expires_in", not both.', "Leave one out.")])
+        if at_us is None and in_us is None:
+            return None
+        now_us = await self._views.now()
+        if in_us is not None:
+            return now_us + in_us
+        assert at_us is not None  # noqa: S101 one of the two is given
+        refuse_past(at_us, now_us, "/expires_at")
+        return at_us
+
+    async def _shown(self, call: Call, key_id: str, key: str | None) -> Reply:
+        """With the key itself; a repeat of the request gets all but that, because nobody has it any more."""
+        row = await self._views.key(call.caller.tenant, key_id)
+        return Reply(key_answer(row) | {"key": key}, 201)

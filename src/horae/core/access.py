@@ -1,0 +1,70 @@
+"""Who may do what: roles, keys and quotas as plain values. Where they are kept and asked for is others' business."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Literal
+
+Role = Literal["viewer", "operator", "editor", "admin"]
+
+# From least to most: each may do all that those before it may.
+ROLES: tuple[Role, ...] = ("viewer", "operator", "editor", "admin")
+ROLE_WORDS = {
+    "viewer": "looks at everything but keys and the audit log",
+    "operator": "also runs, cancels, retries, pauses, replays and drains",
+    "editor": "also creates, changes and deletes jobs",
+    "admin": "also manages keys, tenants and the audit log",
+}
+
+DEFAULT_TENANT = "default"
+KEY_MARK = "horae_"
+KEY_BYTES = 32
+_SHOWN = 8
+
+
+def includes(role: str, least: str) -> bool:
+    """Whether somebody in `role` may do what asks for `least`; an unknown role may do nothing."""
+    return role in ROLES and ROLES.index(role) >= ROLES.index(least)
+
+
+def key_text(random: bytes) -> str:
+    """A key out of 256 random bits. The mark lets scanners of leaked secrets find it."""
+    return KEY_MARK + urlsafe_b64encode(random).rstrip(b"=").decode()
+
+
+def key_prefix(key: str) -> str:
+    """What of a key may be shown: the mark and eight letters of 43."""
+    return key[: len(KEY_MARK) + _SHOWN]
+
+
+def key_hash(key: str) -> str:
+    """Keys carry 256 random bits, so one round of SHA-256 is enough and costs an attacker's flood nothing."""
+    return sha256(key.encode("utf-8", "replace")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """A key that is in force. No `scopes` are all of them."""
+
+    id: str
+    tenant: str
+    name: str
+    role: str
+    prefix: str
+    scopes: tuple[str, ...] = ()
+    requests_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """What a tenant may do; None is as much as it likes."""
+
+    max_jobs: int | None = None
+    max_queued: int | None = None
+    requests_per_second: int | None = None
+    max_payload_bytes: int | None = None
+
+
+NO_QUOTA = Quota()
