@@ -97,7 +97,8 @@ def verify(file: Any, database_url: str | None, *, is_json: bool, is_audit: bool
     """Check a history against the promise: every due time decided once, none early, none lost.
 
     FILE is an export (`horae export`), - is standard input; without it the store of the settings is read.
-    Exit code 0: clean. 3: violations, each with its witness.
+    Exit code 0: clean. 3: violations, each with its witness. With --audit: every chain of the audit log, and where one
+    does not hold.
     """
     if is_audit:
         _verify_audit(database_url, is_json=is_json)
@@ -133,9 +134,8 @@ def _verify_audit(database_url: str | None, *, is_json: bool) -> NoReturn:
         click.echo(json.dumps(chains, indent=2))
     else:
         for chain in chains:
-            click.echo(
-                f"{chain['tenant']}: {chain['rows']} rows, {'whole' if chain['ok'] else 'BROKEN'}, {chain['head']}"
-            )
+            word = "whole" if chain["ok"] else "BROKEN"
+            click.echo(f"{chain['tenant']}: {word}, {chain['rows']} rows, last hash {chain['head']}")
             for each in chain["breaks"]:
                 click.echo(f"  place {each['seq']}, row {each['id'] or '-'}: {each['what']}")
     sys.exit(0 if all(chain["ok"] for chain in chains) else VIOLATED)

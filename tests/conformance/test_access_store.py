@@ -242,7 +242,8 @@ async def test_a_change_that_fails_leaves_no_entry(store: Store, world: World) -
 
 on_postgres = pytest.mark.parametrize("dialect", ["postgres"])
 WALLED = {
-    "api_keys", "audit", "audit_heads", "calendars", "dead_letters", "deliveries", "events", "history", "idempotency", "job_labels", "jobs",
+    "api_keys", "audit", "audit_heads", "calendars", "dead_letters", "deliveries", "events", "history", "idempotency",
+    "job_labels", "jobs",
     "job_calendars", "limits", "runs", "secrets", "tenants", "usage", "watches", "webhooks",
 }  # fmt: skip
 

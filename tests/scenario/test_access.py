@@ -837,6 +837,14 @@ async def test_s39_ids_are_made_here_and_have_no_dots(admin: Client):
     assert all(re.fullmatch("[0-9a-f-]{36}", id_) for id_ in (job, run))
 
 
+@on_one_store
+async def test_s34_and_s40_nothing_over_the_api_opens_addresses_or_the_shell(admin: Client):
+    for field in ("egress_allow", "shell", "allow"):
+        assert (await admin.patch("/tenants/default", json={field: "on"})).status_code == 422
+        answer = await admin.post("/jobs", json={"name": "a", "type": "noop", field: "on"})
+        assert answer.status_code == 422
+
+
 def test_describing_the_api_names_the_role_of_each_operation():
     described = {operation["operationId"]: operation for *_, operation in all_operations()}
 

@@ -17,6 +17,7 @@ import asyncpg
 from horae.core.errors import Conflict, Unavailable
 from horae.store.database import Query, Rows, Transaction
 from horae.store.wall import ENTER, GUEST
+from horae.telemetry import warn
 
 T = TypeVar("T")
 
@@ -165,6 +166,8 @@ class PostgresDatabase:
         try:
             if tenant is not None and not self._guest and asyncio.get_running_loop().time() >= self._look_again_at:
                 self._guest = await connection.fetchval(GUEST) or ""
+                if not self._guest and not self._look_again_at:
+                    warn("store.no_wall", why="there is no role to step into; see docs/security.md, The database")
                 self._look_again_at = asyncio.get_running_loop().time() + LOOK_AGAIN_SECONDS
             wanted = (self._guest, tenant) if tenant is not None and self._guest else OWNER
             if wanted != standing:
