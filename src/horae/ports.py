@@ -37,7 +37,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one attempt ended. `reason` is a code of the closed list when it did not succeed."""
+    """How one attempt ended. `reason` is a code of the closed list when it did not succeed. `is_unsent`: nothing was
+    done at all, so it does not count as an attempt.
+    """
 
     succeeded: bool
     reason: str | None = None
@@ -45,6 +47,7 @@ class Outcome:
     result: Any = None
     is_retryable: bool = True
     retry_after_seconds: float | None = None
+    is_unsent: bool = False
 
 
 Log = Callable[[str], Awaitable[None]]
@@ -98,6 +101,7 @@ class DueTimer:
     created_us: int
     spec: str
     called_off: frozenset[int] = frozenset()
+    staged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

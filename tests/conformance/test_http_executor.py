@@ -520,7 +520,7 @@ async def test_a_destination_that_fails_is_left_alone(executor, site):
 
     outcome = await executor.run(call(site.url("/other-job")), Lines())
 
-    assert (outcome.succeeded, outcome.reason, outcome.is_retryable) == (False, "rate_limited", True)
+    assert (outcome.succeeded, outcome.reason, outcome.is_unsent) == (False, "rate_limited", True)
     assert 0 < outcome.retry_after_seconds <= 10
     assert len(site.seen) == FAILURES_TO_OPEN
 

@@ -593,5 +593,48 @@ async def test_catch_up_counts_staged_and_missed_together(world: World, store: S
 
     await World(store, "node-2").plan()
 
-    late = [run for run in await world.runs(job) if run["due_us"] <= clock.now_us - 5_000_000]
-    assert len([run for run in late if run["status"] == "queued"]) == 3
+    late = [run for run in await _seconds(world, job) if run[1] <= 36]
+    # Oldest first: of those staged before the outage 5, 10 and 15, and none of those that were missed after them.
+    assert late == [*(("queued", at, at) for at in (5, 10, 15)), ("skipped", 20, 35)]
+
+
+async def test_what_is_left_of_a_catch_up_goes_to_those_missed_after_the_staged_ones(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="*/5 * * * * *", misfire={"policy": "catch_up", "window": "1h", "max": 5})
+    await clock.advance(1)
+    await world.plan()
+    await clock.advance(40)
+
+    await World(store, "node-2").plan()
+
+    late = [run for run in await _seconds(world, job) if run[1] <= 36]
+    assert late == [*(("queued", at, at) for at in (5, 10, 15, 20, 25)), ("skipped", 30, 35)]
+
+
+async def test_an_edit_comes_after_what_has_started(world: World, store: Store, clock: StoreClock) -> None:
+    """A worker may take a run between the moment an edit reads the time and the moment it withdraws what is staged."""
+    job = await world.job(schedule="*/5 * * * * *")
+    await world.worker()
+    await world.plan()
+    await clock.advance(5.001)
+    (claimed,) = await world.claim()
+    await clock.advance(-0.002)  # the edit read the time just before
+
+    await store.change_job(None, TENANT, job, "test", schedule_to("0 * * * *"), 1)
+    await clock.advance(0.002)
+    await world.settle([claimed])
+
+    assert (await store.versions(TENANT, job))[0]["created_us"] >= claimed.due_us
+    assert check(read_history([line async for line in store.export(10**15)])).violations == []
+
+
+async def test_a_run_that_was_replayed_is_not_retried_too(world: World, store: Store) -> None:
+    run = await world.run_now(await world.job(retries=0))
+    await world.worker()
+    await world.settle(await world.claim(), "failed", "exception")
+    again = await store.replay(None, TENANT, run)
+
+    with pytest.raises(Conflict, match=again):
+        await store.retry_run(None, TENANT, run)
+    assert await store.replay(None, TENANT, run) == again

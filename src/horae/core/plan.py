@@ -42,13 +42,16 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a job's schedule stands: `due_us` is its first undecided due time."""
+    """Where a job's schedule stands: `due_us` is its first undecided due time. So many `waiting` runs were staged for
+    due times before it that were missed: a catch-up counts them.
+    """
 
     job_id: str
     definition: Definition
     schedule: Schedule
     due_us: int
     fired: int
+    waiting: int = 0
 
 
 def plan(cursor: Cursor, now_us: int, horizon_us: int) -> Plan:
@@ -70,16 +73,15 @@ def plan(cursor: Cursor, now_us: int, horizon_us: int) -> Plan:
     return Plan(slots, [skip for skip in skips if skip.from_us < slots[-1].due_us], None)
 
 
-def too_late(misfire: Misfire, dues: list[int], now_us: int, later: int) -> dict[int, str]:
-    """Which staged due times that were missed will not run, and why. `later` ones were missed after them."""
+def too_late(misfire: Misfire, dues: list[int], now_us: int, *, is_last: bool) -> dict[int, str]:
+    """Which staged due times that were missed will not run, and why. `is_last`: none was missed after them."""
     match misfire.policy:
         case "skip":
             return dict.fromkeys(dues, "scheduler_down")
         case "run_once":
-            return dict.fromkeys(dues if later else dues[:-1], "scheduler_down")
+            return dict.fromkeys(dues[:-1] if is_last else dues, "scheduler_down")
         case _:
-            room = max(0, misfire.max - later)
-            kept = [due_us for due_us in dues if due_us >= now_us - misfire.window_us][:room]
+            kept = [due_us for due_us in dues if due_us >= now_us - misfire.window_us][: misfire.max]
             return dict.fromkeys((due_us for due_us in dues if due_us not in kept), "catch_up_expired")
 
 
@@ -113,14 +115,14 @@ def _catch_up(cursor: Cursor, window_us: int, latest: int) -> tuple[list[int], l
     first = cursor.due_us if cursor.due_us >= window_us else next_after(schedule, window_us - 1)
     if first is None or first > latest:
         return [], skips_between(schedule, cursor.due_us, latest, "catch_up_expired")
-    caught = [first]
-    while len(caught) < cursor.definition.misfire.max:
-        following = next_after(schedule, caught[-1])
-        if following is None or following > latest:
-            break
+    caught: list[int] = []
+    following: int | None = first
+    most = cursor.definition.misfire.max - cursor.waiting
+    while len(caught) < most and following is not None and following <= latest:
         caught.append(following)
+        following = next_after(schedule, following)
     before = skips_between(schedule, cursor.due_us, first - 1, "catch_up_expired")
-    after = skips_between(schedule, caught[-1] + 1, latest, "catch_up_expired")
+    after = skips_between(schedule, caught[-1] + 1 if caught else first, latest, "catch_up_expired")
     return caught, before + after
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -89,7 +90,8 @@ class HttpExecutor:
         circuit = f"{request.tenant} {origin}"
         admission = self._breaker.admit(circuit, started)
         if admission.wait_seconds:
-            return failed("rate_limited", f"{origin} failed too often of late", admission.wait_seconds)
+            waiting = failed("rate_limited", f"{origin} failed too often of late", admission.wait_seconds)
+            return replace(waiting, is_unsent=True)
         end = _CUT_SHORT
         try:
             end = await self._attempt(call, request)

@@ -66,7 +66,7 @@ class Planner:
             try:
                 definition = _decode(timer.spec)
                 schedule = schedule_of(definition, timer.job_id, timer.created_us, timer.called_off)
-                cursor = Cursor(timer.job_id, definition, schedule, timer.due_us, timer.fired)
+                cursor = Cursor(timer.job_id, definition, schedule, timer.due_us, timer.fired, timer.staged)
                 decisions.append(Decision(timer, held[timer.shard], plan(cursor, now_us, horizon_us)))
             except Exception as error:  # noqa: BLE001 one broken job must not stop the others of its shard
                 oops("plan.broken", error, job=timer.job_id, version=timer.version)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from horae.core.document import schedule_of
-from horae.core.job import SHARDS, Misfire
+from horae.core.job import SHARDS
 from horae.core.plan import GRACE_US, too_late
-from horae.core.schedule import count_between
 from horae.ports import Leases
 from horae.store.database import Row, Statement, Steps, transaction
 from horae.store.jobs import decode
@@ -145,20 +143,12 @@ def judge_overdue(shards: list[int]) -> Steps[int]:
     for rows in jobs.values():
         misfire = decode(rows[-1]["spec"]).misfire
         ids = {row["due_us"]: row["id"] for row in rows}
-        late = too_late(misfire, sorted(ids), now_us, _missed_later(rows[-1], misfire, now_us))
+        cursor_us = rows[-1]["cursor_us"]
+        late = too_late(misfire, sorted(ids), now_us, is_last=cursor_us is None or cursor_us > now_us - GRACE_US)
         for reason in sorted(set(late.values())):
             yield from end_waiting([ids[due_us] for due_us in late if late[due_us] == reason], "skipped", reason)
         skipped += len(late)
     return skipped
-
-
-def _missed_later(row: Row, misfire: Misfire, now_us: int) -> int:
-    """How many due times after the staged ones were missed too, as far as it matters to the policy."""
-    late_us = now_us - GRACE_US
-    if row["cursor_us"] is None or row["cursor_us"] > late_us:
-        return 0
-    schedule = schedule_of(decode(row["spec"]), row["job_id"], row["created_us"])
-    return count_between(schedule, max(row["cursor_us"], now_us - misfire.window_us), late_us, max(1, misfire.max))
 
 
 @transaction

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from horae.core.plan import GRACE_US
 from horae.core.run import run_id, scheduled_key
 from horae.ports import Decision, DueTimer, Planned, Scan
 from horae.store.database import Query, Row, Statement, Steps, reading, statement, transaction
@@ -29,6 +30,15 @@ CALLED_OFF = Statement("""
 SELECT c.job_id, c.due_us
 FROM {rows:wanted(job_id text)}
 JOIN called_off c ON c.job_id = wanted.job_id
+""")
+
+# Staged for due times that were missed, and still waiting.
+STAGED = Statement("""
+SELECT r.job_id, count(*) AS n
+FROM {rows:late(job_id text)}
+JOIN runs r ON r.job_id = late.job_id
+WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us <= (SELECT horae_now()) - :grace_us
+GROUP BY r.job_id
 """)
 
 # When the first of the others comes into sight.
@@ -130,7 +140,9 @@ def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     if called_off:
         for row in (yield CALLED_OFF(wanted=[(job_id,) for job_id in called_off])):
             called_off[row["job_id"]].add(row["due_us"])
-    timers = [_timer(row, frozenset(called_off.get(row["job_id"], ()))) for row in rows]
+    late = [(row["job_id"],) for row in rows if row["due_us"] <= row["now_us"] - GRACE_US]
+    staged = {row["job_id"]: row["n"] for row in (yield STAGED(late=late, grace_us=GRACE_US))} if late else {}
+    timers = [_timer(row, frozenset(called_off.get(row["job_id"], ())), staged.get(row["job_id"], 0)) for row in rows]
     if len(rows) == most:
         return Scan(timers, rows[0]["now_us"], None)
     clock = (yield NEXT(ahead_us=ahead_us))[0]
@@ -171,7 +183,7 @@ def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
     return plan(owner=owner, due=cursors, slots=slots, skips=skips)
 
 
-def _timer(row: Row, called_off: frozenset[int]) -> DueTimer:
+def _timer(row: Row, called_off: frozenset[int], staged: int) -> DueTimer:
     return DueTimer(
         row["job_id"],
         row["shard"],
@@ -181,4 +193,5 @@ def _timer(row: Row, called_off: frozenset[int]) -> DueTimer:
         row["created_us"],
         row["spec"],
         called_off,
+        staged,
     )

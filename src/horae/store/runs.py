@@ -110,6 +110,9 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
         )
     if row["job_state"] == "deleted":
         raise Conflict("The job of this run was deleted.", "job_deleted")
+    letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
+    if letters and letters[0]["replayed_as"]:
+        raise Conflict(f"Run {run_id} was replayed as {letters[0]['replayed_as']}: retry that one.", "replayed")
     if (yield REVIVE(run_id=run_id)):
         yield KEEP_LAST_ATTEMPT(run_id=run_id)
         yield FORGET_END(run_id=run_id)

@@ -68,6 +68,10 @@ def report(
         error = None if outcome.error is None else redactor.text(outcome.error)
         outcome = replace(outcome, error=error, result=redactor.value(outcome.result))
     after = outcome.retry_after_seconds
+    if outcome.is_unsent:
+        delay_us = round((after or 1) * 1e6)
+        results.again(Again(claimed.run_id, claimed.token, delay_us, outcome.reason, outcome.error, counts=False))
+        return
     verdict = judge(
         definition,
         Attempt(claimed.run_id, claimed.attempt, claimed.max_attempts),
