@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 from uuid import UUID
 
@@ -84,7 +84,7 @@ class App:
                 if self.settings.is_sqlite:
                     await self.store.migrate()
                 await self.store.check_schema()
-                await self.store.sweep(round(self.settings.retention_days * 86_400e6))
+                await self.store.sweep(_retention_us(self.settings))
             except Unavailable as error:
                 warn("store.away", why=error.detail)
                 with contextlib.suppress(TimeoutError):
@@ -134,6 +134,7 @@ class App:
             views=self.store,
             access=access,
             explain=self._explain,
+            export=self._export,
             ready=self._not_ready,
             is_stopping=self._stopping.is_set,
         )
@@ -151,6 +152,9 @@ class App:
 
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
         return explain(await self.store.explain_facts(tenant, word, at_us))
+
+    def _export(self, tenant: str) -> AsyncIterator[bytes]:
+        return self.store.export(_retention_us(self.settings), tenant)
 
     async def _not_ready(self) -> list[str]:
         """Why this process cannot serve: empty when it can."""
@@ -188,16 +192,21 @@ async def migrate_store(settings: Settings) -> list[str]:
     store = open_store(settings.database_url)
     try:
         done = await store.migrate()
-        await store.sweep(round(settings.retention_days * 86_400e6))
+        await store.sweep(_retention_us(settings))
     finally:
         await store.close()
     return done
 
 
-async def export_history(settings: Settings) -> list[str]:
-    """Every line of the record of a store that may be in use."""
+async def export_history(settings: Settings, take: Callable[[bytes], object]) -> None:
+    """Gives every line of the record of a store that may be in use, some of them at a time."""
     store = open_store(settings.database_url, is_shared=True)
     try:
-        return [line async for line in store.export(round(settings.retention_days * 86_400e6))]
+        async for lines in store.export(_retention_us(settings)):
+            take(lines)
     finally:
         await store.close()
+
+
+def _retention_us(settings: Settings) -> int:
+    return round(settings.retention_days * 86_400e6)

@@ -30,7 +30,12 @@ def app_over(store: Any, access: Access | None = None, **more: Any) -> Starlette
         return []
 
     commands = Commands(store, lambda: str(uuid4()), lambda: None)
-    parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "explain": explain, "ready": ready}
+
+    def export(tenant: str) -> AsyncIterator[bytes]:
+        return store.export(10**15, tenant)
+
+    parts: dict[str, Any] = {"views": store, "access": access or OpenAccess()}
+    parts |= {"explain": explain, "export": export, "ready": ready}
     return make_app(commands=commands, **(parts | more))
 
 

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.api.access import Access
 from horae.api.body import read_body
+from horae.api.history import Export, Records
 from horae.api.jobs import Explain, Jobs
 from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
@@ -52,6 +53,7 @@ def make_app(
     views: ViewStore,
     access: Access,
     explain: Explain,
+    export: Export,
     ready: Ready,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Starlette:
@@ -60,6 +62,7 @@ def make_app(
         *Jobs(commands, views, explain).operations(),
         *Runs(commands, views, is_stopping).operations(),
         *Previews(views).operations(),
+        *Records(export).operations(),
     ]
     health = Health(ready)
     description = Reply(describe_api(operations, BASES)).body

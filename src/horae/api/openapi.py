@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from horae.api.access import TENANT_HEADER
+from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import JOB_STATUSES, RUN_STATUSES, Parameter
 from horae.core.job import PRIORITY_NUMBER, TYPES
@@ -134,6 +135,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
 def _response(name: str) -> dict[str, Any]:
     if name == "Text":
         content = {"text/plain": {"schema": _TEXT}, "text/event-stream": {"schema": _TEXT}}
+    elif name == "Lines":
+        content = {NDJSON: {"schema": _TEXT}}
     else:
         content = {"application/json": {"schema": _ref(name)}}
     return {"description": "Done", "content": content}
