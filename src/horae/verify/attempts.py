@@ -116,7 +116,9 @@ def dead_letters(history: History, job: Job) -> Iterator[Violation]:
                 yield Violation("I15", job.id, told)
             replays[run.replayed_as] = run.id
     for run in job.runs:
-        if run.cause == "replay" and (letter := letters.get(run.parent_id or "")) and letter.replayed_as != run.id:
+        letter = letters.get(run.parent_id or "") if run.cause == "replay" else None
+        # A retry takes the letter away, and another failure makes a new one.
+        if letter is not None and letter.replayed_as != run.id and letter.id not in job.retried:
             yield Violation("I15", job.id, f"run {run.id} replays {letter.id}, which says {letter.replayed_as}")
 
 

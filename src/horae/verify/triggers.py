@@ -53,7 +53,7 @@ def _compare(job: Job, runs: list[Run], expected: list[int], since_us: int, unti
             yield Violation(
                 "I2", job.id, f"skip {skip.id} counts {skip.skip_count} due times, there are {len(covered)}"
             )
-    known = set(expected) | {run.due_us for run in runs if run.is_called_off}
+    known = set(expected) | {run.due_us for run in runs if run.is_called_off or run.id in job.retried}
     for due_us in expected:
         if decided[due_us] != 1:
             told = "silent" if decided[due_us] == 0 else f"decided {decided[due_us]} times"
@@ -163,8 +163,8 @@ def pauses_hold(_: History, job: Job) -> Iterator[Violation]:
     if not job.pauses and job.deleted_us is None:
         return
     for run in job.runs:
-        if run.cause != "schedule" or run.status == "skipped" or run.is_called_off:
-            continue
+        if run.cause != "schedule" or run.status == "skipped" or run.is_called_off or run.id in job.retried:
+            continue  # the last: somebody wanted it all the same
         if any(pause.covers(run.due_us) for pause in job.pauses):
             yield Violation("I20", job.id, f"run {run.id} is due at {run.due_us}, in a pause")
         if job.deleted_us is not None and run.due_us > job.deleted_us:
