@@ -252,7 +252,8 @@ class World:
         """I23: after a quiet time every run whose time came has ended, but for those that nobody may take."""
         raw = self.memory.raw
         rows = raw.execute(
-            "SELECT id, job_id, state, attempt, reason FROM runs WHERE available_us < ? AND due_us < ?",
+            "SELECT id, job_id, state, attempt, reason FROM runs"
+            " WHERE coalesce(started_us, available_us) < ? AND due_us < ?",
             (self.now_us() - 45_000_000, self.now_us() - 45_000_000),
         ).fetchall()
         return [
