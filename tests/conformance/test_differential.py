@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -26,14 +27,17 @@ NUMBERS = st.integers(0, 9)
 SCHEDULES = st.sampled_from(
     ["*/5 * * * * *", "@every 7s", "*/20 * * * * *", "@manual", ["@now", "@every 30s"], "2027-01-15T08:00:20Z"]
 )
+POLICIES: dict[str, st.SearchStrategy[Any]] = {
+    "misfire": st.sampled_from(["skip", "run_once", {"policy": "catch_up", "window": "40s", "max": 2}]),
+    "overlap": st.sampled_from(["allow", "skip", "queue", "replace"]),
+    "delivery": st.sampled_from(["at_least_once", "at_most_once"]),
+    "retries": st.sampled_from([0, 2]),
+}
 FIELDS = st.fixed_dictionaries(
     {},
     optional={
+        **POLICIES,
         "schedule": SCHEDULES,
-        "misfire": st.sampled_from(["skip", "run_once", {"policy": "catch_up", "window": "40s", "max": 2}]),
-        "overlap": st.sampled_from(["allow", "skip", "queue", "replace"]),
-        "delivery": st.sampled_from(["at_least_once", "at_most_once"]),
-        "retries": st.sampled_from([0, 2]),
         "priority": st.sampled_from(["HIGH", "MEDIUM", "LOW"]),
         "max_concurrency": st.sampled_from([None, 1, 2]),
         "concurrency_key": st.sampled_from([None, "shared"]),
@@ -56,22 +60,29 @@ def _op(name: str, *words: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[An
 
 
 CREATE = st.builds(lambda name, fields: ("create", {"name": name, "type": "noop", **fields}), NAMES, FIELDS)
+FIRST = st.builds(
+    lambda schedule, fields: ("create", {"name": "a", "type": "noop", "schedule": schedule, **fields}),
+    st.sampled_from(["*/5 * * * * *", "@every 7s"]),
+    st.fixed_dictionaries({}, optional=POLICIES),
+)
+PLAN = _op("plan", st.sampled_from(["node-1", "node-1", "node-2"]))
+ADVANCE = _op("advance", st.sampled_from([0.5, 1, 5, 10, 16, 60]))
+CLAIM = _op("claim", st.sampled_from(["w1", "w2"]))
 OPERATIONS = st.one_of(
-    CREATE,
     CREATE,
     _op("edit", NAMES, FIELDS),
     _op("pause", NAMES, SECONDS),
     _op("resume", NAMES),
     _op("delete", NAMES),
     _op("trigger", NAMES, st.sampled_from([None, "HIGH"]), SECONDS),
-    *[_op("plan", st.sampled_from(["node-1", "node-1", "node-2"]))] * 3,
-    *[_op("advance", st.sampled_from([0.5, 1, 5, 10, 16, 60]))] * 3,
-    *[_op("claim", st.sampled_from(["w1", "w2"]))] * 3,
+    PLAN,
+    ADVANCE,
+    CLAIM,
     _op("beat", st.sampled_from(["w1", "w2"])),
     _op("settle", NUMBERS, st.just("succeeded"), st.none()),
     _op("settle", NUMBERS, st.sampled_from(["failed", "cancelled", "unknown"]), st.just("exception")),
     _op("requeue", NUMBERS, st.sampled_from([0, 5]), st.booleans()),
-    *[_op("run", st.sampled_from(["cancel_run", "retry_run", "replay", "discard", "show"]), NUMBERS)] * 2,
+    *(_op("run", st.just(verb), NUMBERS) for verb in ("cancel_run", "retry_run", "replay", "discard", "show")),
     _op("reap"),
     _op("gate"),
     _op("overdue"),
@@ -84,6 +95,8 @@ OPERATIONS = st.one_of(
     _op("explain", NAMES, st.sampled_from([None, -10, -5, 0, 5, 10])),
     _op("verify"),
 )
+# Whatever people do in between, time goes on and somebody plans and works.
+ROUNDS = st.lists(st.tuples(OPERATIONS, PLAN, OPERATIONS, ADVANCE, CLAIM, OPERATIONS), min_size=4, max_size=8)
 
 
 @pytest.mark.timeout(120 + EXAMPLES * 10)
@@ -118,9 +131,9 @@ def _search(url: str, examples: int) -> None:
             phases=[Phase.generate, Phase.shrink] if IS_LONG else [Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        @given(first=CREATE, steps=st.lists(OPERATIONS, min_size=15, max_size=40))
-        def search(first: tuple[Any, ...], steps: list[tuple[Any, ...]]) -> None:
-            runner.run(_live(twins, [first, *steps, ("verify",)]))
+        @given(first=FIRST, rounds=ROUNDS)
+        def search(first: tuple[Any, ...], rounds: list[tuple[tuple[Any, ...], ...]]) -> None:
+            runner.run(_live(twins, [first, *chain.from_iterable(rounds), ("verify",)]))
 
         try:
             search()

@@ -63,7 +63,7 @@ class Twin:
         decisions = self.world.planner._decide(scan.timers, leases.held, scan.now_us)
         decisions.sort(key=lambda decision: decision.timer.job_id)
         planned = await self.store.plan(owner, decisions) if decisions else None
-        return leases.held, leases.gaps, skipped, scan.next_us, planned and (planned.moved, planned.opened)
+        return leases.held, sorted(leases.gaps), skipped, scan.next_us, planned and (planned.moved, planned.opened)
 
     async def claim(self, worker: str) -> Any:
         claimed = await self.world.claim(worker=worker)
