@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from horae import verify
 from horae.core.errors import Invalid
 from horae.core.job import shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.verify.report import as_text, check
+from tests.histories import lines
 
 SECOND = 1_000_000
 START = 1_800_000_000 * SECOND
@@ -131,12 +137,9 @@ def exported(facts: Facts) -> list[str]:
 
 
 def _rank(fact: dict[str, Any]) -> tuple[str, int]:
-    about = ("store", "worker", "event", "job", "version", "event", "run")
-    if fact["type"] in ("store", "worker") or fact.get("kind") == "lease":
-        return "", about.index(fact["type"])
-    return fact["id"] if fact["type"] == "job" else fact.get("job_id", ""), about.index(fact["type"], 3) if fact[
-        "type"
-    ] in about else 9
+    """Whose fact it is, and its place among those; first what is about no job."""
+    place = ("store", "worker", "job", "version", "event", "run", "attempt", "dead_letter").index(fact["type"])
+    return (fact["id"] if fact["type"] == "job" else fact.get("job_id") or ""), place
 
 
 def violations(facts: Facts, **more: Any) -> set[str]:
@@ -392,3 +395,38 @@ def test_a_retry_on_request_is_one_more_attempt_even_at_most_once() -> None:
 def test_a_file_that_is_no_whole_export_is_refused(lines: list[str], told: str) -> None:
     with pytest.raises(Invalid, match=told):
         check(lines)
+
+
+def test_every_predicate_that_is_checked_was_planted() -> None:
+    """And is told of in the table of docs/guarantees.md, which names all of them."""
+    rooms = Path(verify.__file__).parent.glob("*.py")
+    checked = {id_ for room in rooms for id_ in re.findall(r'Violation\(\s*"(I\d+)"', room.read_text())}
+    planted = set(re.findall(r'"(I\d+)"', Path(__file__).read_text()))
+    table = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text()
+    told = dict(re.findall(r"^\| (I\d+) \|.*\|([^|]*)\|$", table, re.MULTILINE))
+
+    assert checked <= planted
+    assert list(told) == [f"I{number}" for number in range(1, 28)]
+    assert {id_ for id_, by in told.items() if "`verify`" in by} == checked
+
+
+def test_a_long_history_is_read_quickly() -> None:
+    """A million takes some ten seconds; see tests/histories.py for the real figures."""
+    history = list(lines(100, 500))
+    began = time.process_time()
+
+    report = check(history)
+
+    assert report.is_clean
+    assert report.counts["runs"] == 50_000
+    assert time.process_time() - began < 10
+
+
+def test_a_job_that_was_judged_is_let_go_of() -> None:
+    """Ten thousand runs at once would be five megabytes and more."""
+    tracemalloc.start()
+    check(lines(200, 50))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert peak_bytes < 3e6
