@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim check lint format lock
+.PHONY: help setup run test sim bug check lint format lock
 
 UV_VERSION := 0.13.7
 BIN := .venv/bin
@@ -29,6 +29,9 @@ test: setup ## The whole suite, with the servers it needs; more words through AR
 
 sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
 	HORAE_TEST_SIM_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest -n auto tests/sim $(ARGS)
+
+bug: setup ## A bug of docs/bug-table.md once more, on the commit before its fix: N=3, or N=all
+	$(BIN)/python -m tests.services $(BIN)/python -m tests.bugs $(or $(N),all)
 
 check: lint ## Format, lint, import rules, types, unit tests; under a minute
 	$(BIN)/pytest tests/unit

@@ -9,14 +9,14 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 from uuid import UUID
 
 import uvicorn
 
 from horae.api.access import Access, KeyAccess, OpenAccess
-from horae.api.app import make_app
+from horae.api.app import Around, make_app
 from horae.api.oidc import Issuer, OidcTokens
 from horae.commands import Commands
 from horae.config import Settings
@@ -94,7 +94,7 @@ class App:
                 if self.settings.is_sqlite:
                     await self.store.migrate()
                 await self.store.check_schema()
-                await self.store.sweep(round(self.settings.retention_days * 86_400e6))
+                await self.store.sweep(_retention_us(self.settings))
                 await self._check_secrets()
             except Unavailable as error:
                 warn("store.away", why=error.detail)
@@ -168,9 +168,7 @@ class App:
             commands=Commands(self.store, self._vault, new_id, self._node.wake, allow_ranges(settings.egress_allow)),
             views=self.store,
             access=access,
-            explain=self._explain,
-            ready=self._not_ready,
-            is_stopping=self._stopping.is_set,
+            around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set),
         )
         config = uvicorn.Config(
             app,
@@ -187,6 +185,9 @@ class App:
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
         facts = await self.store.explain_facts(tenant, word, at_us)
         return explain(facts, round(self.settings.retention_days * 86_400e6))
+
+    def _export(self, tenant: str) -> AsyncIterator[bytes]:
+        return self.store.export(_retention_us(self.settings), tenant)
 
     async def _not_ready(self) -> list[str]:
         """Why this process cannot serve: empty when it can."""
@@ -258,16 +259,21 @@ async def migrate_store(settings: Settings) -> list[str]:
     store = open_store(settings.database_url)
     try:
         done = await store.migrate()
-        await store.sweep(round(settings.retention_days * 86_400e6))
+        await store.sweep(_retention_us(settings))
     finally:
         await store.close()
     return done
 
 
-async def export_history(settings: Settings) -> list[str]:
-    """Every line of the record of a store that may be in use."""
+async def export_history(settings: Settings, take: Callable[[bytes], object]) -> None:
+    """Gives every line of the record of a store that may be in use, some of them at a time."""
     store = open_store(settings.database_url, is_shared=True)
     try:
-        return [line async for line in store.export(round(settings.retention_days * 86_400e6))]
+        async for lines in store.export(_retention_us(settings)):
+            take(lines)
     finally:
         await store.close()
+
+
+def _retention_us(settings: Settings) -> int:
+    return round(settings.retention_days * 86_400e6)

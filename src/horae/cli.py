@@ -6,16 +6,18 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from horae.core.errors import Fault, HoraeError, Invalid
+from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from horae.config import Settings
+    from horae.verify.report import Report
 
 T = TypeVar("T")
 
@@ -89,11 +91,17 @@ def migrate(**flags: Any) -> None:
 
 
 @main.command()
-@click.argument("file", type=click.File("r"), required=False)
+@click.argument("file", type=click.File("rb"), required=False)
 @click.option("--database-url", help="Check a live store instead of a file (HORAE_DATABASE_URL).")
+@click.option("--url", help="Check a horae by its API, such as http://127.0.0.1:8700; with its admin key.")
+@click.option("--key", help="The key for --url (HORAE_ADMIN_KEY).")
+@click.option("--acked", type=click.File("r"), help="Ids of jobs and runs that were given out, one a line (I5).")
+@click.option("--max-late", "most_late", help="A run that starts later than this is a violation, such as 5s (I21).")
 @click.option("--json", "is_json", is_flag=True, help="The report as JSON.")
 @click.option("--audit", "is_audit", is_flag=True, help="Check the chains of the audit log instead.")
-def verify(file: Any, database_url: str | None, *, is_json: bool, is_audit: bool) -> None:
+def verify(
+    file: Any, acked: Any, most_late: str | None, *, is_json: bool, is_audit: bool, **source: str | None
+) -> None:
     """Check a history against the promise: every due time decided once, none early, none lost.
 
     FILE is an export (`horae export`), - is standard input; without it the store of the settings is read.
@@ -101,12 +109,21 @@ def verify(file: Any, database_url: str | None, *, is_json: bool, is_audit: bool
     does not hold.
     """
     if is_audit:
-        _verify_audit(database_url, is_json=is_json)
-    from horae.verify.records import read_history
-    from horae.verify.report import as_json, as_text, check
+        _verify_audit(source["database_url"], is_json=is_json)
+    from horae.core.duration import parse_duration
+    from horae.verify.report import Check, as_json, as_text
 
-    lines = file if file is not None else _guarded(lambda: _export(database_url))
-    report = check(read_history(lines))
+    def work() -> Report:
+        most_late_us = None if most_late is None else parse_duration(most_late, "--max-late")
+        check = Check((line.strip() for line in acked or () if line.strip()), most_late_us)
+        if file is not None or source["url"]:
+            for line in file or _download(source["url"] or "", source["key"]):
+                check.take(line)
+        else:
+            _export(source["database_url"], check.take_lines)
+        return check.report()
+
+    report = _guarded(work)
     click.echo(json.dumps(as_json(report), indent=2) if is_json else as_text(report))
     sys.exit(0 if report.is_clean else VIOLATED)
 
@@ -115,14 +132,31 @@ def verify(file: Any, database_url: str | None, *, is_json: bool, is_audit: bool
 @click.option("--database-url", help="The store to read (HORAE_DATABASE_URL).")
 def export(database_url: str | None) -> None:
     """Write the whole history as lines of JSON, for `horae verify` or for keeping."""
-    for line in _guarded(lambda: _export(database_url)):
-        click.echo(line)
+    _guarded(lambda: _export(database_url, sys.stdout.buffer.write))
+    sys.stdout.buffer.flush()
 
 
-def _export(database_url: str | None) -> list[str]:
+def _export(database_url: str | None, take: Callable[[bytes], object]) -> None:
     from horae.app import export_history
 
-    return asyncio.run(export_history(_settings({"database_url": database_url}, is_server=False)))
+    asyncio.run(export_history(_settings({"database_url": database_url}, is_server=False), take))
+
+
+def _download(url: str, key: str | None) -> Iterator[bytes]:
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    if not url.startswith(("http://", "https://")):
+        raise Invalid([Fault("--url", f'"{url}" is no address of a horae.', "Such as http://127.0.0.1:8700")])
+    key = key or os.environ.get("HORAE_ADMIN_KEY")
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        with urlopen(Request(f"{url.rstrip('/')}/api/v1/history/export", headers=headers), timeout=60) as answer:  # noqa: S310 checked above
+            yield from answer
+    except HTTPError as error:
+        raise Unavailable(f"{url} answered {error.code} {error.reason}.") from error
+    except (OSError, HTTPException) as error:
+        raise Unavailable(f"{url} could not be read: {error}") from error
 
 
 def _verify_audit(database_url: str | None, *, is_json: bool) -> NoReturn:

@@ -28,7 +28,6 @@ from horae.ports import Executor
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
 from horae.vault import Vault
-from horae.verify.records import read_history
 from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
@@ -152,7 +151,7 @@ class Horae:
 
     async def verify(self) -> Report:
         """The check of everything that happened so far against the promise."""
-        return check(read_history([line async for line in self.store.export(RETENTION_US)]))
+        return check([line async for block in self.store.export(RETENTION_US) for line in block.splitlines()])
 
     async def why(self, job: str, at_us: int | None = None) -> dict[str, Any]:
         return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), RETENTION_US)

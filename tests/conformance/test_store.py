@@ -14,7 +14,6 @@ from horae.ports import Asked, LogChunk, Merge, NewJob, NewRun, Once
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
-from horae.verify.records import read_history
 from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
@@ -374,6 +373,19 @@ async def test_a_called_off_due_time_that_was_retried_is_planned_like_the_others
     assert await _seconds(world, job) == [("queued", 10, 10)]
 
 
+async def test_a_retry_of_a_run_that_was_called_off_still_waits_for_its_time(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *")
+    await world.plan()
+    await store.retry_run(None, TENANT, await _call_off(world, store, job, 10))
+    assert await world.claim() == []
+
+    await clock.advance(10)
+
+    assert len(await world.claim()) == 1
+
+
 async def test_keys_make_a_repeat_harmless(store: Store, world: World) -> None:
     job = await world.job()
     once = Asked("test", Once(TENANT, "key-1", "digest"))
@@ -579,7 +591,7 @@ async def test_the_whole_record_can_be_exported_and_verified(world: World, store
         await world.settle([run for run in claimed if run.job_id != failing])
         await world.settle([run for run in claimed if run.job_id == failing], "failed", "exception")
 
-    report = check(read_history([line async for line in store.export(10**15)]))
+    report = check([line async for block in store.export(10**15) for line in block.splitlines()])
 
     assert report.violations == []
     assert report.counts["succeeded"] > 10
@@ -626,7 +638,7 @@ async def test_an_edit_comes_after_what_has_started(world: World, store: Store, 
     await world.settle([claimed])
 
     assert (await store.versions(TENANT, job))[0]["created_us"] >= claimed.due_us
-    assert check(read_history([line async for line in store.export(10**15)])).violations == []
+    assert check([line async for block in store.export(10**15) for line in block.splitlines()]).violations == []
 
 
 async def test_a_run_that_was_replayed_is_not_retried_too(world: World, store: Store) -> None:

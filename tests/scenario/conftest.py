@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from horae.api.access import Access, OpenAccess
-from horae.api.app import make_app
+from horae.api.app import Around, make_app
 from horae.api.limiter import Limiter
 from horae.commands import Commands
 from horae.core.egress import Allow
@@ -32,8 +32,14 @@ def app_over(store: Any, access: Access | None = None, allow: Allow = (), **more
         return []
 
     commands = Commands(store, VAULT, lambda: str(uuid4()), lambda: None, allow)
+
+    def export(tenant: str) -> AsyncIterator[bytes]:
+        return store.export(10**15, tenant)
+
     more.setdefault("limiter", Limiter(store, kept_seconds=0))
-    parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "explain": explain, "ready": ready}
+    around = {"explain": explain, "export": export, "ready": ready}
+    around |= {name: more.pop(name) for name in ("explain", "export", "ready", "is_stopping") if name in more}
+    parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "around": Around(**around)}
     return make_app(commands=commands, **(parts | more))
 
 

@@ -10,7 +10,7 @@ from tests.sim.world import live
 WITHIN = 50
 
 
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_found(name: str) -> None:
     with PLANTED[name]():

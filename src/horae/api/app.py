@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 import msgspec
@@ -28,6 +28,7 @@ from horae.api.access import Access, check_role
 from horae.api.audit import Audit
 from horae.api.body import read_body
 from horae.api.calendars import Calendars
+from horae.api.history import Export, Records
 from horae.api.jobs import Explain, Jobs
 from horae.api.keys import Keys
 from horae.api.limiter import Limiter
@@ -57,21 +58,25 @@ _OUR_ID = re.compile("[A-Za-z0-9._-]{1,100}")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What routes ask of the process they run in. `is_stopping` ends open event streams, which would otherwise keep a
+    server from leaving.
+    """
+
+    explain: Explain
+    export: Export
+    ready: Ready
+    is_stopping: Callable[[], bool] = lambda: False
+
+
 def make_app(
-    *,
-    commands: Commands,
-    views: ViewStore,
-    access: Access,
-    explain: Explain,
-    ready: Ready,
-    is_stopping: Callable[[], bool] = lambda: False,
-    limiter: Limiter | None = None,
+    *, commands: Commands, views: ViewStore, access: Access, around: Around, limiter: Limiter | None = None
 ) -> Starlette:
-    """`is_stopping` ends open event streams, which would otherwise keep a server from leaving."""
     operations = with_roles(
         [
-            *Jobs(commands, views, explain).operations(),
-            *Runs(commands, views, is_stopping).operations(),
+            *Jobs(commands, views, around.explain).operations(),
+            *Runs(commands, views, around.is_stopping).operations(),
             *Calendars(commands, views).operations(),
             *Secrets(commands, views).operations(),
             *Webhooks(commands, views).operations(),
@@ -79,10 +84,11 @@ def make_app(
             *Keys(commands, views).operations(),
             *Tenants(commands, views).operations(),
             *Audit(views).operations(),
+            *Records(around.export).operations(),
         ]
     )
     limiter = limiter or Limiter(views)
-    health = Health(ready)
+    health = Health(around.ready)
     description = Reply(describe_api(operations, BASES)).body
     by_path: dict[str, dict[str, Operation]] = defaultdict(dict)
     for operation in operations:

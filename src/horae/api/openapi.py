@@ -11,6 +11,7 @@ from typing import Any
 
 from horae.api.access import TENANT_HEADER
 from horae.api.admin_schemas import ADMIN_SCHEMAS
+from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import DELIVERY_STATES, JOB_STATUSES, RUN_STATUSES, Parameter
 from horae.core.job import PRIORITY_NUMBER, TYPES
@@ -156,7 +157,7 @@ def _response(name: str) -> dict[str, Any]:
     if name == "Text":
         content = {"text/plain": {"schema": _TEXT}, "text/event-stream": {"schema": _TEXT}}
     elif name == "Lines":
-        content = {"application/x-ndjson": {"schema": _TEXT}}
+        content = {NDJSON: {"schema": _TEXT}}
     else:
         content = {"application/json": {"schema": _ref(name)}}
     return {"description": "Done", "content": content}

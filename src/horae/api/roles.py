@@ -28,7 +28,7 @@ LEAST: dict[Role, tuple[str, ...]] = {
     ),
     "admin": (
         "listKeys", "createKey", "getKey", "revokeKey", "rotateKey", "listTenants", "createTenant", "getTenant",
-        "changeTenant", "listAudit", "exportAudit", "checkAudit",
+        "changeTenant", "listAudit", "exportAudit", "checkAudit", "exportHistory",
     ),
 }  # fmt: skip
 ROLE_OF: dict[str, Role] = {name: role for role, names in LEAST.items() for name in names}

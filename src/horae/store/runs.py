@@ -32,12 +32,14 @@ WHERE h.id = :run_id AND h.tenant = :tenant
 
 ASK_TO_STOP = Statement("UPDATE runs SET cancel = :reason WHERE id = :run_id AND cancel IS NULL")
 
-# Back from the history into the queue, with room for one more attempt. The attempts made so far stay on record.
+# Back from the history into the queue, with room for one more attempt. The attempts made so far stay on record. A run
+# that was cancelled before its time still waits for it.
 REVIVE = Statement("""
 INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                   queued_us, available_us, attempt, max_attempts, is_once, token, epoch, payload, parent_id)
 SELECT h.id, h.job_id, h.tenant, h.version, h.cause, h.queue, h.priority, j.bucket, j.group_key, 'queued', h.due_us,
-       h.run_at_us, h.queued_us, horae_now(), h.attempt, h.attempt + 1, j.is_once, 0, h.epoch, h.payload, h.parent_id
+       h.run_at_us, h.queued_us, CASE WHEN h.run_at_us > horae_now() THEN h.run_at_us ELSE horae_now() END, h.attempt,
+       h.attempt + 1, j.is_once, 0, h.epoch, h.payload, h.parent_id
 FROM history h
 JOIN jobs j ON j.id = h.job_id
 WHERE h.id = :run_id

@@ -237,15 +237,16 @@ class Store:
     def leave(self, worker: str) -> Awaitable[None]:
         return self.control.run(fleet.leave(worker))
 
-    async def export(self, retention_us: int, tenant: str | None = None) -> AsyncIterator[str]:
-        """The whole history as lines of JSON, page by page."""
-        yield await self.database.run(export.head(retention_us))
-        for kind in export.KINDS:
-            key: export.Key | None = export.START
-            while key is not None:
-                lines, key = await self.database.run(export.page(kind, tenant, key))
-                for line in lines:
-                    yield line
+    async def export(self, retention_us: int, tenant: str | None = None) -> AsyncIterator[bytes]:
+        """The whole history as lines of JSON, some of them at a time. The last one says that it is the last."""
+        lines = 0
+        for line in await self.database.run(export.head(retention_us)):
+            lines += 1
+            yield line
+        async for block in export.merged(lambda kind, key: self.database.run(export.page(kind, tenant, key))):
+            lines += block.count(b"\n")
+            yield block
+        yield b'{"type":"end","lines":%d}\n' % lines
 
     async def migrate(self) -> list[str]:
         assert isinstance(self.database, SchemaOwner)  # noqa: S101 a wrapped one in a test has its schema already

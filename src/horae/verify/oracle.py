@@ -6,7 +6,9 @@ Where the engine computes with masks and offset tables, this walks the calendar 
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
 from functools import lru_cache
@@ -44,8 +46,11 @@ def due_times(spec: dict[str, Any], job_id: str, created_us: int, from_us: int, 
     found: set[int] = set()
     for text in spec.get("schedule", ()):
         found.update(_of_text(text, spec, job_id, created_us, from_us, to_us))
+    rules = spec.get("calendar")
+    if not rules:
+        return sorted(found)
     zone = ZoneInfo(spec.get("timezone", "UTC"))
-    return [us for us in sorted(found) if _is_let_in(spec.get("calendar"), _instant(us).astimezone(zone).date())]
+    return [us for us in sorted(found) if _is_let_in(rules, _instant(us).astimezone(zone).date())]
 
 
 def _of_text(text: str, spec: dict[str, Any], job_id: str, created_us: int, from_us: int, to_us: int) -> Iterator[int]:
@@ -66,7 +71,8 @@ def _of_text(text: str, spec: dict[str, Any], job_id: str, created_us: int, from
         seed = job_id if "H" in line.upper() else ""
         day = _instant(from_us).date() - 3 * DAY
         while day <= _instant(to_us).date() + 3 * DAY:
-            yield from (us for us in _of_day(line, seed, *policy, day) if from_us <= us <= to_us)
+            times = _of_day(line, seed, *policy, day)
+            yield from times[bisect_left(times, from_us) : bisect_right(times, to_us)]
             day += DAY
 
 
@@ -86,26 +92,57 @@ def _of_instant(text: str, spec: dict[str, Any]) -> list[int]:
     return [_us(found) for found in _resolve(at, zone, dst.get("gap", "shift"), dst.get("fold", "first"))]
 
 
-@lru_cache(maxsize=100_000)
-def _of_day(line: str, seed: str, zone: str, gap: str, fold: str, day: date) -> tuple[int, ...]:
-    """The instants that one wall-clock day of a line gives."""
+@lru_cache(maxsize=200)
+def _of_day(line: str, seed: str, zone: str, gap: str, fold: str, day: date) -> Sequence[int]:
+    """The instants that one wall-clock day of a line gives, in order."""
+    named = _fields(line)
+    if not _is_day(named["day"], named["month"], named["weekday"], day, seed):
+        return ()
+    offset_us = _steady_offset_us(zone, day)
+    if offset_us is None:
+        return _of_odd_day(line, seed, zone, gap, fold, day)
+    midnight_us = (day.toordinal() - EPOCH.toordinal()) * 86_400 * US - offset_us
+    return array("q", [midnight_us + us for us in _times_of_day(line, seed)])
+
+
+@lru_cache(maxsize=10_000)
+def _fields(line: str) -> dict[str, str]:
     fields = line.upper().split()
     names = ["minute", "hour", "day", "month", "weekday"]
-    if len(fields) == 6:
-        names = ["second", *names]
-    named = dict(zip(names, fields, strict=True))
-    if not _is_day(named, day, seed):
-        return ()
+    return dict(zip(["second", *names] if len(fields) == 6 else names, fields, strict=True))
+
+
+@lru_cache(maxsize=100)
+def _times_of_day(line: str, seed: str) -> tuple[int, ...]:
+    """In microseconds from midnight, in order."""
+    named = _fields(line)
+    return tuple(
+        ((hour * 60 + minute) * 60 + second) * US
+        for hour in _values(named["hour"], "hour", seed)
+        for minute in _values(named["minute"], "minute", seed)
+        for second in _values(named.get("second", "0"), "second", seed)
+    )
+
+
+@lru_cache(maxsize=20_000)
+def _steady_offset_us(zone: str, day: date) -> int | None:
+    """How far the clocks of a place are ahead on a day, if they stay so all day; asked every quarter of an hour."""
+    midnight, place = datetime.combine(day, clock()), ZoneInfo(zone)
+    walls = (midnight + timedelta(minutes=15 * number) for number in range(97))
+    offsets = {wall.replace(tzinfo=place, fold=fold).utcoffset() for wall in walls for fold in (0, 1)}
+    return (offsets.pop() or timedelta()) // timedelta(microseconds=1) if len(offsets) == 1 else None
+
+
+def _of_odd_day(line: str, seed: str, zone: str, gap: str, fold: str, day: date) -> Sequence[int]:
+    """A day on which the clocks of a place are changed: time by time."""
     place = ZoneInfo(zone)
-    is_elapsed = named["hour"].startswith(("*", "H/"))
+    is_elapsed = _fields(line)["hour"].startswith(("*", "H/"))
     found: set[int] = set()
-    for hour in _values(named["hour"], "hour", seed):
-        for minute in _values(named["minute"], "minute", seed):
-            for second in _values(named.get("second", "0"), "second", seed):
-                wall = datetime.combine(day, clock(hour, minute, second))
-                instants = _real(wall, place) if is_elapsed else _resolve(wall, place, gap, fold)
-                found.update(_us(at) for at in instants)
-    return tuple(sorted(found))
+    for us in _times_of_day(line, seed):
+        wall = datetime.combine(day, clock()) + timedelta(microseconds=us)
+        instants = _real(wall, place) if is_elapsed else _resolve(wall, place, gap, fold)
+        found.update(_us(at) for at in instants)
+    return array("q", sorted(found))
 
 
 def _real(wall: datetime, place: ZoneInfo) -> list[datetime]:
@@ -133,12 +170,13 @@ def _end_of_gap(wall: datetime, place: ZoneInfo) -> datetime:
     return high
 
 
-def _is_day(named: dict[str, str], day: date, seed: str) -> bool:
-    if day.month not in _values(named["month"], "month", seed):
+@lru_cache(maxsize=20_000)
+def _is_day(days: str, months: str, weekdays: str, day: date, seed: str) -> bool:
+    if day.month not in _values(months, "month", seed):
         return False
-    by_day = day.day in _days_of_month(named["day"], day.year, day.month, seed)
-    by_weekday = day.day in _days_of_week(named["weekday"], day.year, day.month, seed)
-    if named["day"][0] in "*?" or named["weekday"][0] in "*?":
+    by_day = day.day in _days_of_month(days, day.year, day.month, seed)
+    by_weekday = day.day in _days_of_week(weekdays, day.year, day.month, seed)
+    if days[0] in "*?" or weekdays[0] in "*?":
         return by_day and by_weekday
     return by_day or by_weekday
 
@@ -244,9 +282,7 @@ def _length_us(text: str) -> int:
     return total + (int(float(digits) * US) if digits else 0)
 
 
-def _is_let_in(rules: dict[str, Any] | None, day: date) -> bool:
-    if not rules:
-        return True
+def _is_let_in(rules: dict[str, Any], day: date) -> bool:
     text = day.isoformat()
     if rules.get("include") and text not in rules["include"]:
         return False

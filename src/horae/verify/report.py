@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from array import array
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from horae.verify.predicates import PREDICATES, Violation
-from horae.verify.records import History
+from horae.verify import attempts, standing, triggers
+from horae.verify.predicates import Predicate, Violation
+from horae.verify.records import Job, Reader
 
 SHOWN = 100
+
+PREDICATES: tuple[Predicate, ...] = (
+    triggers.unique_trigger,
+    triggers.accounting,
+    triggers.misfire_limits,
+    triggers.never_early,
+    triggers.epochs,
+    triggers.stable_key,
+    triggers.pauses_hold,
+    attempts.claims_exclusive,
+    attempts.one_end,
+    attempts.kept_to_the_end,
+    attempts.at_most_once,
+    attempts.retry_budget,
+    attempts.dead_letters,
+    attempts.no_spurious_reap,
+    standing.overlaps,
+    standing.no_starvation,
+    standing.moves_on,
+    standing.own_tenant,
+    standing.on_record,
+    standing.conservation,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,38 +49,78 @@ class Report:
         return not self.violations
 
 
-def check(history: History) -> Report:
-    violations = [violation for predicate in PREDICATES for violation in predicate(history)]
-    return Report(_counts(history), _lateness(history), violations)
+class Check:
+    """Takes a history line by line and lets go of each job when it has been judged.
 
+    `acked`: ids of jobs and runs that somebody was given (I5). `most_late_us`: how late a run may start (I21).
+    """
 
-def _counts(history: History) -> dict[str, int]:
-    counts = {"jobs": len(history.jobs), "runs": 0, "attempts": 0, "skipped": 0, "late_results": history.late_results}
-    for job in history.jobs.values():
+    def __init__(self, acked: Iterable[str] = (), most_late_us: int | None = None) -> None:
+        self._reader = Reader()
+        self._between = standing.Between(acked)
+        self._most_late_us = most_late_us
+        self._counts = Counter({"jobs": 0, "runs": 0, "attempts": 0, "skipped": 0, "late_results": 0})
+        self._late_us = array("q")
+        self._violations: list[Violation] = []
+
+    def take(self, line: str | bytes) -> None:
+        job = self._reader.take(line)
+        if job is not None:
+            self._judge(job)
+
+    def take_lines(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            self.take(line)
+
+    def report(self) -> Report:
+        job = self._reader.end()
+        if job is not None:
+            self._judge(job)
+        self._violations += self._between.end(self._reader.history)
+        return Report(dict(self._counts), self._lateness(), self._violations)
+
+    def _judge(self, job: Job) -> None:
+        history = self._reader.history
+        for predicate in PREDICATES:
+            self._violations += predicate(history, job)
+        self._violations += self._between.take(history, job)
+        self._count(job)
+
+    def _count(self, job: Job) -> None:
+        counts = self._counts
+        counts["jobs"] += 1
+        counts["late_results"] += job.late_results
         for run in job.runs:
             if run.status == "skipped":
                 counts["skipped"] += max(1, run.skip_count)
-            else:
-                counts["runs"] += 1
-                counts[run.status] = counts.get(run.status, 0) + 1
-                counts["attempts"] += len(run.attempts) + (run.started_us is not None)
-    return counts
+                continue
+            counts["runs"] += 1
+            counts[run.status] += 1
+            counts["attempts"] += len(run.attempts) + (run.started_us is not None)
+            if run.cause == "schedule" and (start_us := run.first_start_us) is not None:
+                self._measure(job, run.id, start_us - run.run_at_us)
 
+    def _measure(self, job: Job, run_id: str, late_us: int) -> None:
+        """I21: how late first attempts are, against the time after jitter."""
+        self._late_us.append(late_us)
+        if self._most_late_us is not None and late_us > self._most_late_us:
+            self._violations.append(Violation("I21", job.id, f"run {run_id} started {late_us} us late"))
 
-def _lateness(history: History) -> dict[str, float]:
-    """Of first attempts, against the time after jitter."""
-    late = sorted(
-        (run.started_us - run.run_at_us) / 1000
-        for job in history.jobs.values()
-        for run in job.runs
-        if run.started_us is not None and run.attempt == 1 and run.cause == "schedule"
-    )
-    if not late:
-        return {}
-    return {name: round(late[min(len(late) - 1, int(len(late) * part))], 1) for name, part in _PARTS}
+    def _lateness(self) -> dict[str, float]:
+        late = sorted(self._late_us)
+        if not late:
+            return {}
+        return {name: round(late[min(len(late) - 1, int(len(late) * part))] / 1000, 1) for name, part in _PARTS}
 
 
 _PARTS = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0))
+
+
+def check(lines: Iterable[str | bytes], acked: Iterable[str] = (), most_late_us: int | None = None) -> Report:
+    whole = Check(acked, most_late_us)
+    for line in lines:
+        whole.take(line)
+    return whole.report()
 
 
 def as_json(report: Report) -> dict[str, Any]:
