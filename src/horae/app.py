@@ -26,6 +26,7 @@ from horae.executors.http import HttpExecutor
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.executors.shell import Mode, ShellExecutor
+from horae.failpoints import arm, parse
 from horae.node import STORE_AWAY_SECONDS, Node
 from horae.ports import Executor
 from horae.store.sqlite import system_now_us
@@ -49,6 +50,7 @@ class App:
 
     def __init__(self, settings: Settings, handlers: dict[str, Handler] | None = None) -> None:
         self.settings = settings
+        arm(parse(settings.failpoints))
         self.store: Store = open_store(settings.database_url)
         self._executors = _executors(settings, handlers or {})
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
