@@ -29,6 +29,7 @@ class Faults:
     jitter: float = 0.0
     reset: float = 0.0  # probability for each packet
     lose_reply_to: bytes = b""  # a piece of the statement's text
+    within: bytes = b""  # and one of an earlier statement of the same transaction
     lose_request: bool = False  # with lose_reply_to: the statement does not even arrive
     losses_left: int = 0
     lost: int = 0
@@ -53,10 +54,10 @@ class Proxy:
         """Resets every open connection; new ones are taken if the link is open."""
         self._loop.call_soon_threadsafe(self._reset_all)
 
-    def lose_reply(self, statement: str, times: int = 1, *, request: bool = False) -> None:
-        """Of the next `times` statements that contain this text. Matching is by upper and lower case."""
-        self.faults.lose_reply_to, self.faults.lose_request = statement.encode(), request
-        self.faults.losses_left = times
+    def lose_reply(self, statement: str, within: str = "", *, request: bool = False) -> None:
+        """Of the next statement that contains this text. With `request` it does not even arrive."""
+        self.faults.lose_reply_to, self.faults.within = statement.encode(), within.encode()
+        self.faults.lose_request, self.faults.losses_left = request, 1
 
     def heal(self) -> None:
         self.faults = Faults(lost=self.faults.lost)
@@ -110,8 +111,12 @@ class Proxy:
     async def _ask(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wire: Wire) -> None:
         while data := await reader.read(65_536):
             faults = self.faults
-            statements = wire.read(data)
-            if faults.losses_left > 0 and any(faults.lose_reply_to in text for text in statements):
+            asked = wire.read(data)
+            if (
+                faults.losses_left > 0
+                and any(faults.lose_reply_to in text for text in asked)
+                and wire.has(faults.within)
+            ):
                 faults.losses_left -= 1
                 faults.lost += 1
                 if faults.lose_request:
@@ -153,6 +158,7 @@ class Wire:
     _is_started: bool = False
     _rest: bytes = b""
     _texts: dict[bytes, bytes] = field(default_factory=dict)
+    _transaction: list[bytes] = field(default_factory=list)
 
     def read(self, data: bytes) -> list[bytes]:
         """The texts of the statements that this piece of the stream carries out."""
@@ -169,10 +175,16 @@ class Wire:
             kind, size = data[:1], 1 + struct.unpack("!I", data[1:HEADER])[0]
             if len(data) < size:
                 break
-            found += self._message(kind, data[HEADER:size])
+            for text in self._message(kind, data[HEADER:size]):
+                found.append(text)
+                self._transaction = [text] if text.startswith(b"BEGIN") else [*self._transaction[-20:], text]
             data = data[size:]
         self._rest = data
         return found
+
+    def has(self, piece: bytes) -> bool:
+        """Whether a statement with this text belongs to the transaction under way."""
+        return any(piece in text for text in self._transaction)
 
     def _message(self, kind: bytes, body: bytes) -> list[bytes]:
         if kind == b"Q":

@@ -106,6 +106,8 @@ class Witness:
                     writer.write(b"H")
                     await writer.drain()
                     await asyncio.sleep(0.5)
+            case "flaky":
+                status = 503 if call.attempt == 1 else 200
             case "status":
                 status = int(rest[0])
                 extra = f"Retry-After: {rest[1]}\r\n" if len(rest) > 1 else ""
