@@ -110,10 +110,9 @@ def pauses(world: World, reps: int) -> None:
 
 
 def cases() -> list[Case]:
+    fleet = {"schedulers": 2, "workers": 2}
     return [
-        Case(
-            "P45", "10,000 jobs due at the same second", 3, crowd, schedulers=2, workers=2, load={"jobs": 3, "once": 1}
-        ),
+        Case("P45", "10,000 jobs due at the same second", 3, crowd, load={"jobs": 3, "once": 1}, **fleet),
         Case("P47", "API dies during a POST, client repeats it", 10, dying_api),
         Case("P48", "1,000 edits race triggers", 3, edits, **fleet),
         Case("P49", "1,000 pauses, resumes and deletes race triggers", 3, pauses, **fleet),
