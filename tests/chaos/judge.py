@@ -42,8 +42,7 @@ class Verdict:
 
 def judge(world: World, *, settle: float = 60) -> Verdict:
     """Waits until all that is due up to now is over, stops the fleet and compares."""
-    until_us = int(world.now()) * 1_000_000
-    world.settle(until_us, settle)
+    until_us = world.settled_us or world.settle(settle)
     world.stop()
     url = f"sqlite:///{world.data}/horae.db" if world.is_sqlite else world.url
     facts = [json.loads(line) for line in world.horae("export", "--database-url", url).splitlines()]

@@ -77,7 +77,7 @@ def schedulers_away(world: World, reps: int) -> None:
 def started_twice(world: World, reps: int) -> None:
     """The very same command and settings once more, on the same host."""
     for _ in range(reps):
-        twins = [world.start("scheduler", wait=False, HORAE_PORT="0") for _ in range(2)]
+        twins = [world.start("scheduler", HORAE_PORT="0") for _ in range(2)]
         world.recover(time.time())
         for twin in twins:
             world.terminate(twin)

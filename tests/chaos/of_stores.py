@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -15,8 +16,6 @@ from tests.chaos.case import Case
 from tests.chaos.servers import build_shim, small_disk
 from tests.chaos.world import World
 from tests.system.harness import run
-
-REACHABLE = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'horae'"
 
 
 @contextlib.contextmanager
@@ -90,7 +89,7 @@ def strangers(world: World, reps: int) -> None:
         while time.time() < end:
             with contextlib.suppress(asyncpg.PostgresError):  # as soon as one is free it is taken, too
                 taken.append(await asyncpg.connect(world.url))
-            await _pause(0.05)
+            await asyncio.sleep(0.05)
         for connection in taken:
             connection.terminate()
 
@@ -99,12 +98,6 @@ def strangers(world: World, reps: int) -> None:
         time.sleep(1)
         world.recover(time.time())
     world.figures.notes["leases_lost"] = int(world.ask("SELECT sum(epoch) FROM leases") - before)
-
-
-async def _pause(seconds: float) -> None:
-    import asyncio
-
-    await asyncio.sleep(seconds)
 
 
 def terminate_backends(world: World, reps: int) -> None:
@@ -144,7 +137,7 @@ def long_transaction(world: World, reps: int) -> None:
     async def hold(seconds: float) -> None:
         connection = await asyncpg.connect(world.url)
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM runs")
-        await _pause(seconds)
+        await asyncio.sleep(seconds)
         await connection.close()
 
     for _ in range(reps):
@@ -177,14 +170,11 @@ def disk_full(world: World, reps: int) -> None:
 
 def _keep(world: World, disk: Path) -> None:
     """The disk goes before the verdict: what it holds is moved to one that stays."""
-    until = round(world.now())
-    world.settle(until * 1_000_000)
+    world.settled_us = world.settle()
     world.stop()
     world.data = world.folder
     for file in disk.glob("horae.db*"):
         (world.folder / file.name).write_bytes(file.read_bytes())
-    for load in world.loads:
-        load.is_steady = load.is_steady and load.seen > 0
 
 
 def sync_fails(world: World, reps: int) -> None:
@@ -224,8 +214,7 @@ def _check_file(world: World) -> None:
 def node_clocks(world: World, reps: int) -> None:
     """One node ten minutes behind, one ten minutes ahead, and both jump; the database's clock is right."""
     shim = build_shim("clock", world.folder)
-    for node in world.of("scheduler") + world.of("worker"):
-        world.terminate(node)
+    right = world.of("scheduler") + world.of("worker")
     files = []
     for role in ("scheduler", "worker"):
         for minutes in (-10, 10):
@@ -233,7 +222,9 @@ def node_clocks(world: World, reps: int) -> None:
             file.write_text(str(minutes * 60_000))
             files.append(file)
             world.start(role, LD_PRELOAD=str(shim), HORAE_TEST_CLOCK=str(file))
-    time.sleep(2)
+    for node in right:
+        world.terminate(node)
+    world.wait_steady()
     for _ in range(reps):
         since = time.time()
         for file in files:
