@@ -7,7 +7,7 @@ decided against a cursor that stands still.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from horae.core.document import schedule_of
@@ -53,9 +53,10 @@ WHERE job_id = :id AND state = 'queued' AND cause = 'schedule' AND attempt = 0 A
 RETURNING due_us
 """)
 
-# Normally there are none: due times that lie ahead have not started. An id begins with its due time, hence the range.
+# Due times past the moment of a change that have started all the same: a worker was faster than the withdrawal, or the
+# clock went back. An id begins with its due time, hence the range.
 STARTED_AFTER = Statement("""
-SELECT max(due_us) AS last_us
+SELECT due_us
 FROM (SELECT due_us FROM runs
       WHERE job_id = :id AND id > :from_id AND cause = 'schedule' AND due_us > :now_us AND started_us IS NOT NULL
       UNION ALL
@@ -104,7 +105,7 @@ SCHEDULE_FIELDS = ("schedule", "timezone", "dst", "calendar", "start_us", "end_u
 @dataclass(frozen=True, slots=True)
 class Undecided:
     """Where a job's schedule stands without what was staged: its cursor, its count of fires, and the due times ahead
-    that were called off by hand, which are decided.
+    that are decided: called off by hand, or started.
     """
 
     due_us: int | None
@@ -112,15 +113,19 @@ class Undecided:
     called_off: frozenset[int]
 
 
-def _withdraw(held: Held) -> Steps[Undecided]:
-    """Takes back what is staged."""
+def _withdraw(held: Held) -> Steps[tuple[Held, Undecided]]:
+    """Takes back what is staged. What has started meanwhile stays, so the change counts from the last of it on."""
     rows = yield WITHDRAW(id=held.id, now_us=held.now_us)
     dues = [row["due_us"] for row in rows]
     if held.due_us is not None:
         dues.append(held.due_us)
+    head = f"{held.now_us // 1000:012x}"[-12:]
+    started = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=f"{head[:8]}-{head[8:]}")
+    ahead = {row["due_us"] for row in started}
     # Read last: a cancel that was under way has let go of its run by now.
-    called_off = frozenset(row["due_us"] for row in (yield CALLED_OFF(id=held.id)))
-    return Undecided(min(dues, default=None), held.fired - len(rows), called_off)
+    called_off = {row["due_us"] for row in (yield CALLED_OFF(id=held.id))}
+    held = replace(held, now_us=max(held.now_us, *ahead)) if ahead else held
+    return held, Undecided(min(dues, default=None), held.fired - len(rows), frozenset(called_off | ahead))
 
 
 def _give_up_missed(held: Held, left: Undecided, reason: str) -> Steps[None]:
@@ -160,30 +165,23 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         conflict = name_conflict(resolved.name, {row["name"] for row in taken})
         if conflict:
             raise conflict
-    left = yield from _withdraw(held)
+    held, left = yield from _withdraw(held)
     due_us = left.due_us
     version = held.row["version"] + 1
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
         yield from _give_up_missed(held, left, "schedule_changed")
-        due_us = _first_in_force(resolved, held, left, (yield from _floor(held)))
+        due_us = _first_in_force(resolved, held, left)
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
     yield from _write_version(tenant, actor, held, resolved, version)
     return held.id
 
 
-def _floor(held: Held) -> Steps[int]:
-    """From where on due times are undecided: now, unless the clock went back and later ones have started already."""
-    head = f"{held.now_us // 1000:012x}"[-12:]
-    rows = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=f"{head[:8]}-{head[8:]}")
-    return max(held.now_us, rows[0]["last_us"] or 0)
-
-
-def _first_in_force(definition: Definition, held: Held, left: Undecided, floor_us: int) -> int | None:
+def _first_in_force(definition: Definition, held: Held, left: Undecided) -> int | None:
     """The first due time from now on, or from the end of the pause; none while the pause has no end."""
     if not held.is_paused:
-        return _first(definition, held, left, after_us=floor_us)
+        return _first(definition, held, left, after_us=held.now_us)
     until_us = held.row["pause_until_us"]
-    return None if until_us is None else _first(definition, held, left, after_us=max(until_us - 1, floor_us))
+    return None if until_us is None else _first(definition, held, left, after_us=max(until_us - 1, held.now_us))
 
 
 def _first(definition: Definition, held: Held, left: Undecided, *, after_us: int) -> int | None:
@@ -223,13 +221,12 @@ def _write_version(tenant: str, actor: str, held: Held, definition: Definition, 
 def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str | None) -> Steps[str]:
     """No due time from now on, or from now until `until_us`, makes a run; waiting runs whose time came still run."""
     held = yield from hold_alive(tenant, word)
-    left = yield from _withdraw(held)
+    held, left = yield from _withdraw(held)
     if not held.is_paused:
         yield from _give_up_missed(held, left, "job_paused")
     resume_us = None
     if until_us is not None:
-        floor_us = yield from _floor(held)
-        resume_us = _first(held.definition, held, left, after_us=max(until_us - 1, floor_us))
+        resume_us = _first(held.definition, held, left, after_us=max(until_us - 1, held.now_us))
     yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=left.fired)
     paused_us = held.row["paused_us"] if held.is_paused else held.now_us
     yield SET_STATE(
@@ -245,8 +242,8 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
     held = yield from hold_alive(tenant, word)
     if held.is_paused:
         # A due time after the announced end of the pause may be staged already; it is planned anew with the others.
-        left = yield from _withdraw(held)
-        due_us = _first(held.definition, held, left, after_us=(yield from _floor(held)))
+        held, left = yield from _withdraw(held)
+        due_us = _first(held.definition, held, left, after_us=held.now_us)
         yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=left.fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
@@ -259,7 +256,7 @@ def delete(tenant: str, word: str, actor: str) -> Steps[str]:
     held = yield from hold(tenant, word)
     if held.row["state"] == "deleted":
         return held.id
-    left = yield from _withdraw(held)
+    held, left = yield from _withdraw(held)
     yield from _give_up_missed(held, left, "schedule_changed")
     yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=left.fired)
     waiting = yield WAITING_RUNS(id=held.id)
