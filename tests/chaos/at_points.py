@@ -134,7 +134,8 @@ def cases() -> list[Case]:
         add += [(point, joining("scheduler,worker", point, action), slow) for point in STORE]
         for point, act, load in add:
             name = NAMES.get((point, action), f"{'K' if action == 'kill' else 'S'}:{point}")
-            found.append(Case(name, f"{word} at {point}", reps, act, load=load))
+            # So few slots that one worker cannot take everything before the other has looked.
+            found.append(Case(name, f"{word} at {point}", reps, act, load=load, settings={"WORKER_SLOTS": "5"}))
     for point in ALL_IN_ONE:
         fault = f"kill -9 of SQLite all-in-one at {point}"
         found.append(Case(f"L:{point}", fault, 10, all_in_one(point), store="sqlite"))

@@ -164,11 +164,11 @@ class World:
         node.process.kill()
         return time.time()
 
-    def wait_stopped(self, node: Node, limit: float = 20) -> float:
+    def wait_stopped(self, node: Node, limit: float = 60) -> float:
         self.wait(lambda: state_of(node.pid) in ("T", "Z", ""), limit)
         return time.time()
 
-    def wait_dead(self, node: Node, limit: float = 20) -> float:
+    def wait_dead(self, node: Node, limit: float = 60) -> float:
         self.wait(lambda: not node.is_alive, limit)
         return time.time()
 
