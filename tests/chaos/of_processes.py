@@ -319,7 +319,7 @@ def cases() -> list[Case]:
     slow = {"jobs": 6, "path": "/slow/0.5"}
     slower = {"jobs": 6, "path": "/slow/1"}
     calm = {"LEASE_SECONDS": "15", "VISIBILITY_SECONDS": "15", "HEARTBEAT_SECONDS": "5", "LOOKAHEAD_SECONDS": "15"}
-    bounded = {"retry": {"max_retries": 100, "delay": "500ms", "backoff": "fixed"}}
+    bounded = {"once": 0, "retry": {"max_retries": 100, "delay": "500ms", "backoff": "fixed"}}
     return [
         Case("P01", "kill -9 of a scheduler that holds shards", 20, kill_a_scheduler),
         Case("P05", "freeze shorter than the lease", 5, freeze_briefly),
