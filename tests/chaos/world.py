@@ -33,6 +33,7 @@ TTL = 2.0
 ON_TIME = 0.5  # a due time that has no call after this is waited for
 WATCH = 4.0  # a fault shows within the lease and the visibility time, or not at all
 QUIET = 1.5
+START = 120.0  # a machine may be busy with many fleets at once
 
 
 @dataclass
@@ -144,7 +145,7 @@ class World:
         node = Node(role, process, proxy)
         self.nodes.append(node)
         if wait:
-            self.wait(lambda: '"started"' in node.log() or not node.is_alive)
+            self.wait(lambda: '"started"' in node.log() or not node.is_alive, START)
         return node
 
     def fleet(self, schedulers: int = 1, workers: int = 1, **more: Any) -> None:
@@ -154,8 +155,8 @@ class World:
         else:
             roles = ["api"] + ["scheduler"] * schedulers + ["worker"] * workers
             begun = [self.start(role, wait=False, **more) for role in roles]
-            self.wait(lambda: all('"started"' in node.log() for node in begun))
-        self.wait(self._is_served)
+            self.wait(lambda: all('"started"' in node.log() for node in begun), START)
+        self.wait(self._is_served, START)
 
     def of(self, role: str) -> list[Node]:
         return [node for node in self.nodes if node.is_alive and (self.is_sqlite or role in node.role)]
@@ -164,11 +165,11 @@ class World:
         node.process.kill()
         return time.time()
 
-    def wait_stopped(self, node: Node, limit: float = 60) -> float:
+    def wait_stopped(self, node: Node, limit: float = START) -> float:
         self.wait(lambda: state_of(node.pid) in ("T", "Z", ""), limit)
         return time.time()
 
-    def wait_dead(self, node: Node, limit: float = 60) -> float:
+    def wait_dead(self, node: Node, limit: float = START) -> float:
         self.wait(lambda: not node.is_alive, limit)
         return time.time()
 
