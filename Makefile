@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim bug check lint format lock
+.PHONY: help setup run test sim bug chaos soak check lint format lock
 
 UV_VERSION := 0.13.7
 BIN := .venv/bin
@@ -32,6 +32,12 @@ sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
 
 bug: setup ## A bug of docs/bug-table.md once more, on the commit before its fix: N=3, or N=all
 	$(BIN)/python -m tests.services $(BIN)/python -m tests.bugs $(or $(N),all)
+
+chaos: setup ## Real processes under every fault, one table; narrow it with CASES=P01,K: and REPS=1, JOBS=4 at a time
+	$(BIN)/python -m tests.chaos.run --cases "$(CASES)" $(if $(REPS),--reps $(REPS)) --jobs $(or $(JOBS),3) $(ARGS)
+
+soak: setup ## Random faults for MINUTES=30: memory, backlog, processes, sockets and files stay where they are
+	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 check: lint ## Format, lint, import rules, types, unit tests; under a minute
 	$(BIN)/pytest tests/unit

@@ -31,7 +31,7 @@ POSTGRES_MISSING = "HORAE_TEST_POSTGRES_MISSING"  # set by the wrapper: why ther
 
 _START_SECONDS = 30
 _PR_SET_PDEATHSIG = 1
-_SETTINGS = {
+SETTINGS = {
     "fsync": "off",  # the suite's data is thrown away; durability is PostgreSQL's own affair
     "full_page_writes": "off",
     "max_connections": "300",
@@ -57,7 +57,7 @@ def postgres() -> Iterator[str]:
     parent = "/tmp" if os.geteuid() == 0 else None
     home = Path(tempfile.mkdtemp(prefix="horae-postgres-", dir=parent))
     try:
-        with _running(_find_binaries(home), home) as url:
+        with _running(find_binaries(home), home) as url:
             yield url
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -81,7 +81,7 @@ def with_database(url: str, name: str) -> str:
     return urlsplit(url)._replace(path=f"/{name}").geturl()
 
 
-def _find_binaries(home: Path) -> Path:
+def find_binaries(home: Path) -> Path:
     binaries = _installed() or _from_debian() or _from_wheel(home)
     if binaries is None:
         raise MissingServiceError(f"no PostgreSQL: install one, or set {POSTGRES_URL}")
@@ -128,46 +128,44 @@ def _from_wheel(home: Path) -> Path | None:
 
 @contextlib.contextmanager
 def _running(binaries: Path, home: Path) -> Iterator[str]:
-    identity = _identity()
-    if identity:
-        shutil.chown(home, identity["user"], identity["group"])
-    log = home / "log"
-    data = home / "data"
-    create = [
-        binaries / "initdb",
-        "-D",
-        data,
-        "-U",
-        "postgres",
-        "-A",
-        "trust",
-        "-E",
-        "UTF8",
-        "--locale=C",
-        "--no-sync",
-    ]
-    made = subprocess.run(create, cwd=home, capture_output=True, text=True, check=False, **identity)
-    if made.returncode != 0:
-        raise MissingServiceError(f"initdb failed: {' '.join(made.stderr.split())}")
-    port = _free_port()
-    settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
-    with log.open("w") as output:
-        server = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-p", str(port), *settings],
-            cwd=home,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,  # Ctrl-C is for the tests; the server goes when they have gone
-            preexec_fn=_die_with_parent(),  # noqa: PLW1509 no other thread is alive here
-            **identity,
-        )
+    create_cluster(binaries, home)
+    port = free_port()
+    server = start_server(binaries, home, port, SETTINGS)
     try:
         url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        _wait_until_ready(url, server, log)
+        wait_until_ready(url, server, home / "log")
         yield url
     finally:
         server.send_signal(signal.SIGQUIT)  # at once: nothing is kept
         server.wait()
+
+
+def create_cluster(binaries: Path, home: Path) -> None:
+    identity = _identity()
+    if identity:
+        shutil.chown(home, identity["user"], identity["group"])
+    words = ["-D", home / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]
+    create = [binaries / "initdb", *words]
+    made = subprocess.run(create, cwd=home, capture_output=True, text=True, check=False, **identity)
+    if made.returncode != 0:
+        raise MissingServiceError(f"initdb failed: {' '.join(made.stderr.split())}")
+
+
+def start_server(
+    binaries: Path, home: Path, port: int, settings: dict[str, str], environment: dict[str, str] | None = None
+) -> subprocess.Popen[Any]:
+    words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    with (home / "log").open("a") as output:
+        return subprocess.Popen(
+            [binaries / "postgres", "-D", home / "data", "-p", str(port), *words],
+            cwd=home,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,  # Ctrl-C is for the tests; the server goes when they have gone
+            preexec_fn=_die_with_parent(),  # noqa: PLW1509 no other thread is alive here
+            **_identity(),
+        )
 
 
 def _identity() -> dict[str, Any]:
@@ -187,13 +185,13 @@ def _die_with_parent() -> Callable[[], None] | None:
     return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
 
 
-def _wait_until_ready(url: str, server: subprocess.Popen[Any], log: Path) -> None:
+def wait_until_ready(url: str, server: subprocess.Popen[Any], log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while server.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(OSError, asyncpg.PostgresError):

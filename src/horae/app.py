@@ -31,6 +31,7 @@ from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.executors.shell import Mode, ShellExecutor
 from horae.executors.webhook import WebhookSender
+from horae.failpoints import arm, parse
 from horae.node import STORE_AWAY_SECONDS, Loop, Node, Tools
 from horae.ports import Executor, NewKey
 from horae.store.sqlite import system_now_us
@@ -55,6 +56,7 @@ class App:
 
     def __init__(self, settings: Settings, handlers: dict[str, Handler] | None = None) -> None:
         self.settings = settings
+        arm(parse(settings.failpoints))
         self.store: Store = open_store(settings.database_url)
         self._executors = _executors(settings, handlers or {})
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])

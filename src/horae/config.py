@@ -11,6 +11,7 @@ from pathlib import Path
 from horae.core.access import ROLES as ROLE_NAMES
 from horae.core.egress import allow_ranges, read_url
 from horae.core.errors import Fault, Invalid
+from horae.failpoints import parse
 
 ROLES = ("api", "scheduler", "worker")
 LOOPBACK = "127.0.0.0/8,::1"
@@ -164,6 +165,10 @@ def _check(settings: Settings) -> list[Fault]:
         faults.append(Fault("HORAE_SHELL", f'"{settings.shell}" is not a mode.', "Choose off, sandbox or on."))
     if settings.failpoints and not settings.testing:
         faults.append(Fault("HORAE_FAILPOINTS", "Fault points are for tests.", "Set HORAE_TESTING=1 as well."))
+    try:
+        parse(settings.failpoints)
+    except Invalid as error:
+        faults += error.faults
     if settings.heartbeat_seconds * 2 > settings.visibility_seconds:
         detail = "A worker must be able to miss one heartbeat."
         faults.append(Fault("HORAE_VISIBILITY_SECONDS", detail, "Set it to at least twice HORAE_HEARTBEAT_SECONDS."))

@@ -323,6 +323,36 @@ def schedule_to(text: str) -> Merge:
     return lambda current, *_: msgspec.structs.replace(current, schedule=(text,))
 
 
+@pytest.mark.parametrize("verb", ["change", "pause", "delete"])
+async def test_a_change_that_a_start_overtook_counts_from_that_start_on(
+    verb: str, world: World, store: Store, clock: StoreClock
+) -> None:
+    """The change looks at the time, the due time comes and is claimed, and only then the rest is withdrawn."""
+    job = await world.job(schedule="* * * * * *")
+    await world.plan()
+    await world.worker(ttl_us=600_000_000)
+    await clock.advance(3)
+    claimed = await world.claim()
+    await clock.advance(-0.001)
+
+    match verb:
+        case "change":
+            await store.change_job(None, TENANT, job, "test", schedule_to("*/5 * * * * *"), None)
+        case "pause":
+            await store.pause_job(None, TENANT, job, "test", None, None)
+        case _:
+            await store.delete_job(None, TENANT, job, "test")
+    await clock.advance(0.001)
+    await world.settle(claimed)
+    for _ in range(10):
+        await clock.advance(10)
+        await world.plan()
+        await world.settle(await world.claim())
+
+    report = check([line async for block in store.export(86_400_000_000) for line in block.splitlines()])
+    assert [str(violation) for violation in report.violations] == []
+
+
 async def _seconds(world: World, job: str) -> list[tuple[str, int, int]]:
     """Oldest first: status, and the first and last second it stands for."""
     rows = sorted(await world.runs(job), key=lambda row: row["due_us"])

@@ -20,6 +20,7 @@ from horae.api.query import JOB_STATUSES, RUN_STATUSES
 from horae.cli import main as command_line
 from horae.config import OTHER_VARIABLES, Settings, read_settings
 from horae.core.run import ENDED_BADLY, NOT_STARTED, WAITING
+from horae.failpoints import POINTS
 from tests.system.harness import Process
 
 ROOT = Path(__file__).parents[2]
@@ -241,6 +242,12 @@ def test_every_reason_and_every_state_is_documented() -> None:
     assert first("### Ended badly") == list(ENDED_BADLY)
     assert first("## A run")[: len(RUN_STATUSES)] == list(RUN_STATUSES)
     assert first("## A job") == list(JOB_STATUSES)
+
+
+def test_every_fault_point_is_documented() -> None:
+    listed = {codes(row[0])[0]: row[1] for row in rows(section(DOCS / "chaos.md", "## Fault points"))}
+
+    assert listed == POINTS
 
 
 def test_the_tree_names_every_module_and_no_other() -> None:

@@ -44,6 +44,7 @@ from horae.api.tools import REQUESTS, SECONDS, Health, Previews, Ready
 from horae.api.webhooks import Webhooks
 from horae.commands import Caller, Commands
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
+from horae.failpoints import hit
 from horae.ports import Answer, Once, ViewStore
 from horae.telemetry import oops, warn
 
@@ -147,7 +148,12 @@ class Door:
             document = msgspec.json.decode(answer.body)
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
         call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once)
+        is_change = operation.method != "GET"
+        if is_change:
+            hit("change.before_commit")
         reply = await operation.serve(call)
+        if is_change:
+            hit("change.after_commit")
         if isinstance(reply, Response):
             return reply
         if once is not None and not operation.is_secret:

@@ -8,6 +8,7 @@ import contextlib
 from horae.core.errors import Conflict, NotFound
 from horae.core.job import Definition
 from horae.core.timeguard import TimeGuard
+from horae.failpoints import hit
 from horae.ports import JanitorStore
 from horae.scheduler.shards import Shards
 from horae.telemetry import log
@@ -32,7 +33,9 @@ class Janitor:
             return TICK_SECONDS
         chores = await self._store.chores()
         if chores.has_lost:
+            hit("reap.before_commit")
             lost = await self._store.reap(AT_ONCE)
+            hit("reap.after_commit")
             if lost:
                 log("runs.reaped", count=lost)
         if chores.has_gated:

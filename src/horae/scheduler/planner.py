@@ -11,6 +11,7 @@ from horae.core.document import schedule_of
 from horae.core.job import Definition
 from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
+from horae.failpoints import hit
 from horae.ports import Decision, DueTimer, PlanStore
 from horae.scheduler.shards import Shards
 from horae.telemetry import oops, watch
@@ -42,13 +43,17 @@ class Planner:
         if not held:
             return HELD_SECONDS
         sent = asyncio.get_running_loop().time()
+        hit("scan.before")
         scan = await self._store.due_timers(sorted(held), self._ahead_us, AT_ONCE)
+        hit("scan.after")
         watch(self._guard, scan.now_us, sent)
         if self._guard.held:
             return HELD_SECONDS
         decisions = self._decide(scan.timers, held, scan.now_us)
         if decisions:
+            hit("plan.before_commit")
             planned = await self._store.plan(self._shards.owner, decisions)
+            hit("plan.after_commit")
             if planned.opened:
                 self._wake_workers()
             if planned.moved < len(decisions):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from horae.core.timeguard import TimeGuard
+from horae.failpoints import hit
 from horae.ports import LeaseStore
 from horae.telemetry import log, watch
 
@@ -32,7 +33,9 @@ class Shards:
         if self._stopped.is_set():
             return self._lease_seconds
         sent = asyncio.get_running_loop().time()
+        hit("lease.before_keep")
         leases = await self._store.keep_leases(self.owner, round(self._lease_seconds * 1e6), self._trusted_us)
+        hit("lease.after_keep")
         if self._stopped.is_set():  # told to stop while the answer was on its way
             await self._store.release_leases(self.owner)
             return self._lease_seconds
@@ -53,4 +56,5 @@ class Shards:
     async def stop(self) -> None:
         self._stopped.set()
         self._held = {}
+        hit("lease.handover")
         await self._store.release_leases(self.owner)

@@ -59,9 +59,10 @@ WHERE job_id = :id AND state = 'queued' AND cause = 'schedule' AND attempt = 0 A
 RETURNING due_us
 """)
 
-# Normally there are none: due times that lie ahead have not started. An id begins with its due time, hence the range.
+# Due times past the moment of a change that have started all the same: a worker was faster than the withdrawal, or the
+# clock went back. An id begins with its due time, hence the range.
 STARTED_AFTER = Statement("""
-SELECT max(due_us) AS last_us
+SELECT due_us
 FROM (SELECT due_us FROM runs
       WHERE job_id = :id AND id > :from_id AND cause = 'schedule' AND due_us > :now_us AND started_us IS NOT NULL
       UNION ALL
@@ -110,7 +111,7 @@ SCHEDULE_FIELDS = ("schedule", "timezone", "dst", "calendar", "start_us", "end_u
 @dataclass(frozen=True, slots=True)
 class Undecided:
     """Where a job's schedule stands without what was staged: its cursor, its count of fires, and the due times ahead
-    that were called off by hand, which are decided.
+    that are decided: called off by hand, or started.
     """
 
     due_us: int | None
@@ -119,15 +120,17 @@ class Undecided:
 
 
 def _withdraw(held: Held) -> Steps[tuple[Held, Undecided]]:
-    """Takes back what is staged. What a worker took meanwhile has started: the change comes after it."""
+    """Takes back what is staged. What has started meanwhile stays, so the change counts from the last of it on."""
     rows = yield WITHDRAW(id=held.id, now_us=held.now_us)
-    held = replace(held, now_us=(yield from _floor(held)))
     dues = [row["due_us"] for row in rows]
     if held.due_us is not None:
         dues.append(held.due_us)
+    started = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=first_id_at(held.now_us))
+    ahead = {row["due_us"] for row in started}
     # Read last: a cancel that was under way has let go of its run by now.
-    called_off = frozenset(row["due_us"] for row in (yield CALLED_OFF(id=held.id)))
-    return held, Undecided(min(dues, default=None), held.fired - len(rows), called_off)
+    called_off = {row["due_us"] for row in (yield CALLED_OFF(id=held.id))}
+    held = replace(held, now_us=max(held.now_us, *ahead)) if ahead else held
+    return held, Undecided(min(dues, default=None), held.fired - len(rows), frozenset(called_off | ahead))
 
 
 def _give_up_missed(held: Held, left: Undecided, reason: str) -> Steps[None]:
@@ -189,14 +192,6 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
 def _told(definition: Definition, version: int) -> dict[str, Any]:
     fields = msgspec.structs.asdict(definition)
     return {"version": version, **{name: msgspec.to_builtins(value) for name, value in fields.items()}}
-
-
-def _floor(held: Held) -> Steps[int]:
-    """From where on due times are undecided: now, unless later ones have started since, or before the clock went
-    back.
-    """
-    rows = yield STARTED_AFTER(id=held.id, now_us=held.now_us, from_id=first_id_at(held.now_us))
-    return max(held.now_us, rows[0]["last_us"] or 0)
 
 
 def _first_in_force(definition: Definition, held: Held, left: Undecided) -> int | None:

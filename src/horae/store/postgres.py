@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 
 from horae.core.errors import Conflict, Unavailable
+from horae.failpoints import hit
 from horae.store.database import Query, Rows, Transaction
 from horae.store.wall import ENTER, GUEST
 from horae.telemetry import warn
@@ -96,7 +97,10 @@ class PostgresDatabase:
                     if transaction.is_single:
                         return await self._drive(connection, transaction)
                     async with connection.transaction():
-                        return await self._drive(connection, transaction)
+                        answer = await self._drive(connection, transaction)
+                        hit("store.before_commit")
+                    hit("store.after_commit")
+                    return answer
             except asyncpg.exceptions.UniqueViolationError as error:
                 raise Conflict(str(error), "duplicate") from error
             except _AGAIN:

@@ -19,6 +19,7 @@ from typing import IO, Any, TypeAlias, TypeVar
 
 from horae.core.errors import Conflict, Unavailable
 from horae.core.run import run_id
+from horae.failpoints import hit
 from horae.store.database import Rows, Transaction
 
 T = TypeVar("T")
@@ -195,8 +196,10 @@ class _Thread:
         try:
             raw.execute("BEGIN IMMEDIATE")
             answers = [self._attempt(transaction, savepoint=True) for transaction in batch]
+            hit("store.before_commit")
             raw.execute("COMMIT")
-        except sqlite3.Error as error:
+            hit("store.after_commit")
+        except (sqlite3.Error, Unavailable) as error:
             with contextlib.suppress(sqlite3.Error):
                 raw.execute("ROLLBACK")
             return [(None, Unavailable(f"SQLite could not commit: {error}"))] * len(batch)

@@ -14,6 +14,7 @@ from horae.core.fair import share
 from horae.core.job import FREE, GATED, Bucket, Definition, read_bucket
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
+from horae.failpoints import hit
 from horae.ports import (
     Again,
     Claimed,
@@ -131,7 +132,9 @@ class Worker:
     async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> bool:
         self._claims_under_way += 1
         try:
+            hit("claim.before_commit")
             claimed = await self._take(due, room)
+            hit("claim.after_commit")
             if claimed:
                 self._turn += 1
                 await self._start(claimed)
@@ -232,7 +235,9 @@ class Worker:
         output = Output(self.results, run, redactor)
         try:
             async with asyncio.timeout(request.timeout_seconds + OVERTIME_SECONDS):
+                hit("attempt.before_start")
                 outcome = await executor.run(request, output.write)
+            hit("attempt.after_effect")
         except asyncio.CancelledError:
             self._stopped(run, definition)
             return
@@ -288,7 +293,9 @@ class Worker:
             needs=list(self._needs),
         )
         async with asyncio.timeout(self._settings.visibility_seconds / 2):
+            hit("heartbeat.before")
             beat = await self._store.beat(state, round(self._settings.visibility_seconds * 1e6))
+        hit("heartbeat.after")
         if state.id != self.id:
             return 0.0  # given up while the answer was on its way: it speaks of somebody who is gone
         if not beat.is_known:
@@ -378,6 +385,7 @@ class Worker:
             await asyncio.wait(tasks, timeout=10)
         with contextlib.suppress(Unavailable):
             await self.results.flush()
+            hit("drain.before_leave")
             await self._store.leave(self.id)
         log("worker.stopped", worker=self.id)
 

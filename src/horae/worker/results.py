@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from horae.core.errors import Unavailable
+from horae.failpoints import hit
 from horae.ports import Again, Ending, LogChunk, ResultStore
 from horae.telemetry import oops, warn
 
@@ -80,11 +81,15 @@ class Results:
             while self._endings:
                 endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
                 with self._kept(endings, self._endings):
+                    hit("settle.before_commit")
                     await self._store.settle(self.worker, endings)
+                    hit("settle.after_commit")
             while self._again:
                 again, self._again = self._again[:BATCH], self._again[BATCH:]
                 with self._kept(again, self._again):
+                    hit("requeue.before_commit")
                     await self._store.requeue(self.worker, again)
+                    hit("requeue.after_commit")
                 self.on_again()
         except Unavailable:
             self._arrived.set()
