@@ -4,7 +4,6 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help setup run test sim bug chaos soak check lint format lock
 
-UV_VERSION := 0.13.7
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
 # The first interpreter that is new enough; name another with `make setup PYTHON=/path/to/python3.12`.
@@ -71,4 +70,5 @@ $(UV):
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make environments (no ensurepip)." \
 		"On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install $(PIP_QUIET) uv==$(UV_VERSION)
+	sed -n '/^uv==/,/^    # via/p' requirements.txt > .venv/uv.txt
+	$(BIN)/pip install $(PIP_QUIET) --require-hashes -r .venv/uv.txt

@@ -14,9 +14,11 @@ from typing import Any, cast
 from uuid import UUID
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from horae.api.access import Access, KeyAccess, OpenAccess
-from horae.api.app import Around, make_app
+from horae.api.app import Around, make_app, make_waiting_app
 from horae.api.oidc import Issuer, OidcTokens
 from horae.commands import Commands
 from horae.config import Settings
@@ -65,6 +67,8 @@ class App:
         tools = Tools(self._executors, tuple(needs), self._vault, self._sender)
         self._node = Node(self.store, settings, tools, new_id, socket.gethostname())
         self._stopping = asyncio.Event()
+        self._front = Front(make_waiting_app(self._not_ready))
+        self._server = Server(_server_config(self._front))
         self._key_writer: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -73,9 +77,16 @@ class App:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         try:
-            await self._prepare_store()
-            if not self._stopping.is_set():
-                await self._serve()
+            # A taken port is found before anything moves.
+            listener = self._listen() if "api" in self.settings.role_set else None
+            async with asyncio.TaskGroup() as group:
+                door = group.create_task(self._open_door(listener)) if listener else None
+                await self._prepare_store()
+                if not self._stopping.is_set():
+                    await self._serve(group)
+                self._server.should_exit = True
+                if door is not None:
+                    await door
         finally:
             for executor in set(self._executors.values()):
                 await executor.close()
@@ -117,21 +128,15 @@ class App:
                 place = secret.tenant, secret.name
                 await self.store.reseal(secret, self._vault.seal(self._vault.open(secret.sealed, *place), *place))
 
-    async def _serve(self) -> None:
-        # A taken port is found before anything moves.
-        listener = self._listen() if "api" in self.settings.role_set else None
-        async with asyncio.TaskGroup() as group:
-            self._node.start(group)
-            server = self._make_server(await self._access(group)) if listener else None
-            door = group.create_task(self._open_door(server, listener)) if server and listener else None
-            log("started", roles=sorted(self.settings.role_set), database=self.store.database.dialect)
-            await self._stopping.wait()
-            await self._node.stop()
-            if server is not None and door is not None:
-                server.should_exit = True
-                await door
-            if self._key_writer is not None:
-                self._key_writer.cancel()
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        self._node.start(group)
+        if "api" in self.settings.role_set:
+            self._front.app = self._make_app(await self._access(group))
+        log("started", roles=sorted(self.settings.role_set), database=self.store.database.dialect)
+        await self._stopping.wait()
+        await self._node.stop()
+        if self._key_writer is not None:
+            self._key_writer.cancel()
 
     def _listen(self) -> socket.socket:
         host, port = self.settings.host, self.settings.port
@@ -143,8 +148,8 @@ class App:
             detail = hint if error.errno == errno.EADDRINUSE else error.strerror
             raise Unavailable(f"Cannot listen on {host}:{port}. {detail}") from None
 
-    async def _open_door(self, server: uvicorn.Server, listener: socket.socket) -> None:
-        await server.serve(sockets=[listener])
+    async def _open_door(self, listener: socket.socket) -> None:
+        await self._server.serve(sockets=[listener])
         if not self._stopping.is_set():
             self.stop()
 
@@ -164,29 +169,18 @@ class App:
         self._key_writer = group.create_task(Loop("keys", access.flush).run())
         return access
 
-    def _make_server(self, access: Access) -> uvicorn.Server:
-        settings = self.settings
-        app = make_app(
-            commands=Commands(self.store, self._vault, new_id, self._node.wake, allow_ranges(settings.egress_allow)),
+    def _make_app(self, access: Access) -> Starlette:
+        allow = allow_ranges(self.settings.egress_allow)
+        return make_app(
+            commands=Commands(self.store, self._vault, new_id, self._node.wake, allow),
             views=self.store,
             access=access,
             around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set),
         )
-        config = uvicorn.Config(
-            app,
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=3,
-            lifespan="off",
-            server_header=False,
-        )
-        return Server(config)
 
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
         facts = await self.store.explain_facts(tenant, word, at_us)
-        return explain(facts, round(self.settings.retention_days * 86_400e6))
+        return explain(facts, _retention_us(self.settings))
 
     def _export(self, tenant: str) -> AsyncIterator[bytes]:
         return self.store.export(_retention_us(self.settings), tenant)
@@ -201,6 +195,27 @@ class App:
         if self._node.guard.held:
             reasons.append(self._node.guard.held)
         return reasons
+
+
+class Front:
+    """The door itself: open from the first moment, with something else behind it once the store is there."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app(scope, receive, send)
+
+
+def _server_config(app: Front) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=3,
+        lifespan="off",
+        server_header=False,
+    )
 
 
 class Server(uvicorn.Server):

@@ -62,7 +62,7 @@ def dev(data: Path | None, **flags: Any) -> None:
         flags["database_url"] = f"sqlite:///{folder / 'horae.db'}"
     settings = _settings(flags, is_dev=True)
     if settings.is_sqlite:
-        Path(settings.database_url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        _guarded(lambda: _make_folder(settings.data_folder))
     click.echo(
         f"horae is starting at http://{settings.host}:{settings.port}\n  data: {settings.database_url}\n  stop: Ctrl+C",
         err=True,
@@ -173,6 +173,14 @@ def _verify_audit(database_url: str | None, *, is_json: bool) -> NoReturn:
             for each in chain["breaks"]:
                 click.echo(f"  place {each['seq']}, row {each['id'] or '-'}: {each['what']}")
     sys.exit(0 if all(chain["ok"] for chain in chains) else VIOLATED)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        detail = f"{folder} cannot be a folder for data: {error.strerror or error}."
+        raise Invalid([Fault("--data", detail, "Name another folder with --data.")]) from None
 
 
 def _settings(flags: dict[str, Any], *, is_dev: bool = False, is_server: bool = True) -> Settings:

@@ -32,6 +32,8 @@ class Loop:
 
     def __init__(self, name: str, tick: Callable[[], Awaitable[float]]) -> None:
         self._name = name
+        # The others may have had nothing to ask, and know nothing of the store.
+        self._always_asks = name in ("shards", "heartbeat")
         self._tick = tick
         self._woken = asyncio.Event()
         self._is_away = False
@@ -61,9 +63,9 @@ class Loop:
         except Exception as error:  # noqa: BLE001 a mover never dies of one bad round
             oops("mover.broken", error, mover=self._name)
             return BROKEN_SECONDS
-        if self._is_away:
+        if self._is_away and self._always_asks:
             log("store.back", mover=self._name)
-            self._is_away = False
+        self._is_away = False
         return delay
 
 

@@ -65,6 +65,12 @@ class Process:
             with error:
                 return error.code, _read(error.read())
 
+    def is_listening(self) -> bool:
+        try:
+            return self.call("GET", "/healthz")[0] == 200
+        except OSError:
+            return False
+
     def wait_ready(self) -> None:
         def is_ready() -> bool:
             if self.process.poll() is not None:

@@ -94,6 +94,20 @@ def test_another_secret_key_is_refused_and_an_old_one_is_replaced(start: Start) 
     assert "correct horse" not in new.log.read_text()
 
 
+def test_while_the_store_is_away_at_the_start_the_process_says_so(start: Start) -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:9/none"
+    horae = start("serve", ready=False, **fleet_environment(nowhere))
+    wait_for(horae.is_listening)
+
+    assert horae.call("GET", "/healthz") == (200, {"status": "ok"})
+    status, problem = horae.call("GET", "/readyz")
+    assert (status, problem["ready"]) == (503, False)
+    assert "PostgreSQL" in problem["detail"]
+    assert horae.call("GET", "/v1/jobs")[0] == 503
+    assert horae.call("POST", "/v1/jobs", {"name": "a"})[0] == 503
+    assert horae.terminate() == 0
+
+
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = [sys.executable, "-m", "horae", "dev", "--port", str(taken.getsockname()[1])]

@@ -117,6 +117,28 @@ def make_app(
     return app
 
 
+def make_waiting_app(ready: Ready) -> Starlette:
+    """Before the store is there: alive, not ready, and the reason."""
+
+    async def not_yet() -> list[str]:
+        return await ready() or ["horae is starting."]
+
+    async def away(request: Request) -> Response:
+        return await _refuse(request, Unavailable("The store is not there yet; /readyz says why."))
+
+    health = Health(not_yet)
+    methods = sorted(_METHODS)
+    return Starlette(
+        routes=[
+            Route("/healthz", health.healthz),
+            Route("/readyz", health.readyz),
+            Route("/metrics", health.metrics),
+            Route("/{path:path}", away, methods=methods),
+        ],
+        middleware=[Middleware(Envelope)],
+    )
+
+
 class Door:
     """One path: lets a request in, hands it to the operation of its method, and sends the reply."""
 

@@ -100,7 +100,9 @@ def decode(body: bytes) -> Any:
     except RecursionError:
         raise _not_json("it is nested too deeply; 64 levels are the limit") from None
     except ValueError as error:
-        raise _not_json(str(error)) from None
+        # Python's own words about very long numbers are advice to programmers.
+        is_number = "integer string conversion" in str(error)
+        raise _not_json("a number in it has too many digits" if is_number else str(error)) from None
 
 
 def read_fields(

@@ -37,8 +37,8 @@ class Calendars:
         raise NotFound(f'There is no calendar "{name}".')
 
     async def put(self, call: Call) -> Reply:
-        document = await call.document()
-        return Reply(_answer(await self._commands.put_calendar(call.caller, call.word("calendar"), document)))
+        row = await self._commands.put_calendar(call.caller, call.word("calendar"), await call.document())
+        return Reply(_answer(row), 201 if row["is_new"] else 200)
 
     async def delete(self, call: Call) -> Reply:
         name = call.word("calendar")

@@ -86,7 +86,7 @@ class Runs:
 
     async def get(self, call: Call) -> Reply:
         row, earlier = await self._views.run(call.caller.tenant, call.word("run"))
-        return Reply(run_answer(row) | {"attempts": attempts_answer(row, earlier)})
+        return Reply(run_answer(row, earlier) | {"attempts": attempts_answer(row, earlier)})
 
     async def cancel(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})

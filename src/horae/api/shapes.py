@@ -52,9 +52,13 @@ def status_answer(row: StoredRow) -> dict[str, Any]:
     }
 
 
-def run_answer(row: StoredRow) -> dict[str, Any]:
+def run_answer(row: StoredRow, earlier: Sequence[StoredRow] = ()) -> dict[str, Any]:
+    """`earlier` are the attempts before the current one: between two attempts, the last of them is the current one."""
     started_us, ended_us = row["started_us"], row["ended_us"]
-    touched_us = max(us for us in (row["queued_us"], started_us, ended_us) if us is not None)
+    last_us = earlier[-1]["ended_us"] if earlier else None
+    if started_us is None and earlier:
+        started_us = earlier[-1]["started_us"]
+    touched_us = max(us for us in (row["queued_us"], started_us, ended_us, last_us) if us is not None)
     answer = {
         "run_id": row["id"],
         "job_id": row["job_id"],

@@ -14,6 +14,7 @@ import msgspec
 from horae.core.checks import Check, Collector, choice, duration, escape, label, nearest, refuse, shown, unsound
 from horae.core.duration import LONGEST_US, format_duration, format_instant
 from horae.core.errors import Fault, Invalid
+from horae.core.schedule import MOST_LINES
 
 PLAIN = (
     "name", "timezone", "type", "priority", "queue", "timeout", "overlap", "max_concurrency", "concurrency_key",
@@ -50,7 +51,6 @@ NEEDS = {
 # The key that shows the type of a target whose type is not said.
 TELLTALES = {"url": "http", "command": "shell", "handler": "python", "sleep": "noop", "fail": "noop"}
 NOW = "@now"
-MOST_SCHEDULES = 20
 MOST_UNKNOWN = 20
 SMALLEST_MS, LARGEST_MS = 10**11, 7_258_118_400_000  # 1973, 2200
 
@@ -283,8 +283,8 @@ def _words(schedule: Any) -> list[str]:
 
 def _texts(value: Any, pointer: str) -> str | list[str]:
     texts = value if isinstance(value, list) else [value]
-    if not 1 <= len(texts) <= MOST_SCHEDULES:
-        raise refuse(pointer, f"a text, or a list of 1 to {MOST_SCHEDULES} of them", value, "@manual")
+    if not 1 <= len(texts) <= MOST_LINES:
+        raise refuse(pointer, f"a text, or a list of 1 to {MOST_LINES} of them", value, "@manual")
     for at, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
             where = f"{pointer}/{at}" if isinstance(value, list) else pointer

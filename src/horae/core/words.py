@@ -6,8 +6,9 @@ import re
 from datetime import date
 
 from horae.core.calendars import EPOCH_ORDINAL, MONTH_NAMES, WEEKDAY_NAMES, Calendar, Field, Mark
-from horae.core.cron import MACROS, Cron, count_days, listed, next_wall, values_of
+from horae.core.cron import MACROS, Cron, count_days, listed, next_wall, parse_cron, values_of
 from horae.core.duration import format_duration
+from horae.core.errors import Invalid
 from horae.core.schedule import At, Every, Manual, Now, Schedule, next_after
 from horae.core.zone import DAY_S, SECOND_US, clock_changes, local, wall_clock
 
@@ -265,7 +266,16 @@ def _either_day(schedule: Schedule, cron: Cron, from_us: int) -> list[str]:
     by_day, by_weekday = (" ".join([*fields[:-3], *days]) for days in ((day, month, "*"), ("*", month, weekday)))
     effect = f"runs on day {day} and also on weekday {weekday} ({count_days(cron, first, end)} days in {year})"
     why = "because cron joins day and weekday with OR"
-    return [f'"{cron.text}" {effect}, {why}. For one of them write "{by_day}" or "{by_weekday}".']
+    lines = " or ".join(f'"{line}"' for line in (by_day, by_weekday) if _can_happen(line))
+    return [f'"{cron.text}" {effect}, {why}. For one of them write {lines}.']
+
+
+def _can_happen(line: str) -> bool:
+    try:
+        parse_cron(line)
+    except Invalid:
+        return False
+    return True
 
 
 _OUTCOMES = {

@@ -110,7 +110,8 @@ def put(tenant: str, name: str, spec: dict[str, Any]) -> Steps[Row]:
     before = yield LOCK(tenant=tenant, name=name)
     yield PUT(tenant=tenant, name=name, spec=json.dumps(spec, sort_keys=True))
     yield note("calendar.set", name, json.loads(before[0]["spec"]) if before else None, spec)
-    return (yield LOCK(tenant=tenant, name=name))[0]
+    row = (yield LOCK(tenant=tenant, name=name))[0]
+    return {**row, "is_new": not before}
 
 
 @transaction

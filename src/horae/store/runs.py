@@ -97,7 +97,7 @@ def cancel(tenant: str, run_id: str) -> Steps[None]:
         yield note("run.cancelled", run_id, {"state": live[0]["state"]})
         return
     row = yield from _ended(tenant, run_id)
-    raise Conflict(f"Run {run_id} is over: it {row['status']}.", "run_is_over")
+    raise Conflict(f"Run {run_id} is over: {row['status'].upper()}.", "run_is_over")
 
 
 @transaction

@@ -44,7 +44,10 @@ class SqliteDatabase:
         if is_read_only and not Path(path).exists():
             raise Unavailable(f"There is no database at {path}.")
         self._lock = _lock_file(path) if path != ":memory:" and not is_read_only else None
-        self._connection = Connection(path, now_us)
+        try:
+            self._connection = Connection(path, now_us)
+        except sqlite3.DatabaseError as error:
+            raise Unavailable(f"{path} cannot be opened as a database: {error}.") from error
         self._writes: _Items = queue.SimpleQueue()
         self._reads, self._views = self._writes, self._writes
         self._threads = [_Thread("horae-sqlite-writer", self._connection, self._writes, group=GROUP)]
