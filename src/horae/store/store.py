@@ -9,6 +9,7 @@ from horae.ports import Beat, Leases, Once, WorkerState
 from horae.store import (
     changes,
     claims,
+    demo,
     explain,
     export,
     fleet,
@@ -133,6 +134,13 @@ class Store:
 
     def leave(self, worker: str) -> Awaitable[None]:
         return self.control.run(fleet.leave(worker))
+
+    make_runs = _verb(demo.finished)
+
+    async def make_days(self, days: int) -> None:
+        """Only PostgreSQL keeps days apart."""
+        if self.database.dialect == "postgres":
+            await self.database.run(demo.days_of(days))
 
     async def export(self, retention_us: int, tenant: str | None = None) -> AsyncIterator[str]:
         """The whole history as lines of JSON, page by page."""

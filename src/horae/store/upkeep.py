@@ -90,8 +90,8 @@ def sweep_postgres(retention_us: int) -> Steps[int]:
             yield Statement(f"DROP TABLE {table}_d{day}")()
             moved += 1
         for day in range(today, today + DAYS_AHEAD + 1):
-            if day not in days and not (yield _strays(table, day)()):
-                yield _partition(table, day)()
+            if day not in days and not (yield strays(table, day)()):
+                yield partition(table, day)()
                 moved += 1
     yield from _forget(now_us, retention_us)
     return moved
@@ -106,7 +106,7 @@ def _forget(now_us: int, retention_us: int) -> Steps[None]:
     yield FORGET_WORKERS(before_us=now_us - DAY_US // 24)
 
 
-def _strays(table: str, day: int) -> Statement:
+def strays(table: str, day: int) -> Statement:
     """Rows of a day that nobody made in time: they stay in the default partition, and so does that day."""
     column, start = PARTITIONED[table], day * DAY_US
     return Statement(
@@ -114,7 +114,7 @@ def _strays(table: str, day: int) -> Statement:
     )
 
 
-def _partition(table: str, day: int) -> Statement:
+def partition(table: str, day: int) -> Statement:
     return Statement(
         f"CREATE TABLE IF NOT EXISTS {table}_d{day} PARTITION OF {table} "
         f"FOR VALUES FROM ({day * DAY_US}) TO ({(day + 1) * DAY_US})"
