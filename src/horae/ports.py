@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from horae.core.job import Definition
 from horae.core.plan import Plan
@@ -345,6 +345,16 @@ class JobStore(Protocol):
 StoredRow = Mapping[str, Any]
 
 
+class Page(NamedTuple):
+    """A page of a list, newest first, and below which id to go on; None when there is nothing left.
+
+    A search for what is rare ends after so many rows: its page may be short, or empty, and still go on.
+    """
+
+    rows: list[StoredRow]
+    before_id: str | None
+
+
 class ViewStore(Protocol):
     """What people look at. Rows carry the store's column names; times are microseconds."""
 
@@ -360,7 +370,7 @@ class ViewStore(Protocol):
 
     def runs(
         self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
-    ) -> Awaitable[list[StoredRow]]: ...
+    ) -> Awaitable[Page]: ...
 
     def run(self, tenant: str, run_id: str) -> Awaitable[tuple[StoredRow, list[StoredRow]]]: ...
 
@@ -369,8 +379,8 @@ class ViewStore(Protocol):
     def versions(self, tenant: str, word: str) -> Awaitable[list[StoredRow]]: ...
 
     def dead_letters(
-        self, tenant: str, job_word: str | None, before_id: str | None, most: int
-    ) -> Awaitable[list[StoredRow]]: ...
+        self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
+    ) -> Awaitable[Page]: ...
 
     def workers(self) -> Awaitable[list[StoredRow]]: ...
 

@@ -228,14 +228,17 @@ JOB_FILTERS = (
     PRIORITY,
     DUE_BEFORE,
 )
-RUN_FILTERS = (
-    Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", _one_of(RUN_STATUSES)),
+DEAD_FILTERS = (
     QUEUE,
     PRIORITY,
     Parameter("due_after", check_instant, "Due at this time or later", _TIME),
     DUE_BEFORE,
-    Parameter("worker", _text, "On this worker"),
     Parameter("reason", _word(sorted(REASONS)), "With this reason", _one_of(sorted(REASONS))),
+)
+RUN_FILTERS = (
+    Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", _one_of(RUN_STATUSES)),
+    *DEAD_FILTERS,
+    Parameter("worker", _text, "On this worker"),
 )
 SORT = Parameter("sort", _word(SORTS), "The order", {**_one_of(SORTS), "default": "name"})
 
@@ -248,9 +251,12 @@ def job_filters(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_filters(values: Mapping[str, Any]) -> dict[str, Any]:
     status = values.get("status")
+    return dead_filters(values) | {"status": status.lower() if status else None, "worker": values.get("worker")}
+
+
+def dead_filters(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "status": status.lower() if status else None,
-        **{name: values.get(name) for name in ("queue", "priority", "worker", "reason")},
+        **{name: values.get(name) for name in ("queue", "priority", "reason")},
         "due_after_us": values.get("due_after"),
         "due_before_us": values.get("due_before"),
     }

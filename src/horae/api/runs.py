@@ -14,6 +14,7 @@ from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, 
 from horae.api.query import (
     ATTEMPT,
     CURSOR,
+    DEAD_FILTERS,
     DEFAULT_LIMIT,
     FOLLOW,
     JOB,
@@ -21,6 +22,7 @@ from horae.api.query import (
     RUN_FILTERS,
     Cursor,
     before_of,
+    dead_filters,
     run_filters,
 )
 from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, worker_answer
@@ -29,7 +31,7 @@ from horae.core.checks import FIELDS, Collector, check_size, short_text
 from horae.core.document import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
-from horae.ports import JsonObject, StoredRow, ViewStore
+from horae.ports import JsonObject, Page, ViewStore
 
 BATCH = Takes("RunBatch", most_bytes=MOST_BATCH_BYTES)
 RUN_FIELDS = {"payload": check_size, "priority": FIELDS["priority"][1], "run_at": check_instant}
@@ -50,6 +52,7 @@ class Runs:
 
     def operations(self) -> list[Operation]:
         page = (LIMIT, CURSOR)
+        dead = (JOB, *DEAD_FILTERS, *page)
         return [
             get("/runs", "listRuns", "Runs, newest first", self.list, (JOB, *RUN_FILTERS, *page), gives="RunList"),
             post("/runs:batch", "runJobManyTimes", "Many runs of one job", self.create_many, (), BATCH, "RunIds", 202),
@@ -57,9 +60,7 @@ class Runs:
             get("/runs/{run}/logs", "getLogs", "What it printed", self.logs, (FOLLOW, ATTEMPT), gives="Text"),
             post("/runs/{run}/cancel", "cancelRun", "End it, or stop it", self.cancel, (), NOTHING, "Run", 202),
             post("/runs/{run}/retry", "retryRun", "One more attempt", self.retry, (), NOTHING, "Run", 202),
-            get(
-                "/dead-letters", "listDeadLetters", "Failed for good", self.dead_letters, (JOB, *page), gives="DeadList"
-            ),
+            get("/dead-letters", "listDeadLetters", "Failed for good", self.dead_letters, dead, gives="DeadList"),
             post("/dead-letters/{run}/replay", "replayRun", "Run it anew", self.replay, (), NOTHING, "RunId", 202),
             delete("/dead-letters/{run}", "discardRun", "Out of the dead letters", self.discard, gives="Discarded"),
             get("/workers", "listWorkers", "Who runs the runs", self.workers, gives="WorkerList"),
@@ -104,8 +105,8 @@ class Runs:
 
     async def dead_letters(self, call: Call) -> Reply:
         limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "dead")
-        rows = await self._views.dead_letters(call.caller.tenant, call.query.get("job"), before, limit + 1)
-        runs, cursor = _page(rows, limit, "dead")
+        filters, job = dead_filters(call.query), call.query.get("job")
+        runs, cursor = _answer(await self._views.dead_letters(call.caller.tenant, job, filters, before, limit), "dead")
         return Reply({"dead_letters": runs, "next_cursor": cursor})
 
     async def replay(self, call: Call) -> Reply:
@@ -172,8 +173,8 @@ class Runs:
 async def list_runs(views: ViewStore, call: Call, job: str | None) -> tuple[list[JsonObject], str | None]:
     """One page and the cursor of the next."""
     limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "runs")
-    rows = await views.runs(call.caller.tenant, job, run_filters(call.query), before, limit + 1)
-    return _page(rows, limit, "runs")
+    page = await views.runs(call.caller.tenant, job, run_filters(call.query), before, limit)
+    return _answer(page, "runs")
 
 
 async def read_run(views: ViewStore, document: object) -> RunRequest:
@@ -196,9 +197,9 @@ def _request(document: object, now_us: int, pointer: str) -> RunRequest:
     return RunRequest(payload, fields.get("priority"), run_at_us)
 
 
-def _page(rows: list[StoredRow], limit: int, list_: str) -> tuple[list[JsonObject], str | None]:
-    cursor = Cursor(list_, None, rows[limit - 1]["id"]).text() if len(rows) > limit else None
-    return [run_answer(row) for row in rows[:limit]], cursor
+def _answer(page: Page, list_: str) -> tuple[list[JsonObject], str | None]:
+    cursor = None if page.before_id is None else Cursor(list_, None, page.before_id).text()
+    return [run_answer(row) for row in page.rows], cursor
 
 
 def _event(kind: str, document: JsonObject, id_: str) -> bytes:

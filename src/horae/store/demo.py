@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from horae.store.database import Statement, Steps, transaction
-from horae.store.upkeep import DAY_US, PARTITIONED, PARTITIONS, partition, strays
 
 FIRST_JOB = 10_000_000  # so that numbers have the same length, and ids sort as they do
-
-NOW = Statement("SELECT horae_now() AS now_us")
 
 # Of a hundred runs 94 succeed and two each fail, are cancelled or are skipped. They were asked for, not scheduled: the
 # schedule of a job begins with its creation, and nothing was due before.
@@ -54,17 +51,6 @@ SELECT id, job_id, tenant, ended_us
 FROM made
 WHERE chance BETWEEN 94 AND 95
 """)
-
-
-@transaction
-def days_of(days: int) -> Steps[None]:
-    """PostgreSQL keeps each day in a table of its own; those that are past have to be made."""
-    today = (yield NOW())[0]["now_us"] // DAY_US
-    for table in PARTITIONED:
-        names = {row["name"] for row in (yield PARTITIONS(parent=table))}
-        for day in range(today - days, today + 1):
-            if f"{table}_d{day}" not in names and not (yield strays(table, day)()):
-                yield partition(table, day)()
 
 
 @transaction

@@ -20,6 +20,7 @@ from horae.store import (
     once,
     plans,
     results,
+    run_lists,
     runs,
     upkeep,
     views,
@@ -102,11 +103,11 @@ class Store:
 
     job = _verb(views.job)
     jobs = _verb(job_lists.jobs)
-    runs = _verb(views.runs)
+    runs = _verb(run_lists.runs)
     run = _verb(views.run)
     logs = _verb(views.logs)
     versions = _verb(views.versions)
-    dead_letters = _verb(views.dead_letters)
+    dead_letters = _verb(run_lists.dead_letters)
     workers = _verb(views.workers)
     explain_facts = _verb(explain.facts)
 
@@ -140,7 +141,7 @@ class Store:
     async def make_days(self, days: int) -> None:
         """Only PostgreSQL keeps days apart."""
         if self.database.dialect == "postgres":
-            await self.database.run(demo.days_of(days))
+            await self.database.run(upkeep.past_days(days))
 
     async def export(self, retention_us: int, tenant: str | None = None) -> AsyncIterator[str]:
         """The whole history as lines of JSON, page by page."""

@@ -90,11 +90,22 @@ def sweep_postgres(retention_us: int) -> Steps[int]:
             yield Statement(f"DROP TABLE {table}_d{day}")()
             moved += 1
         for day in range(today, today + DAYS_AHEAD + 1):
-            if day not in days and not (yield strays(table, day)()):
-                yield partition(table, day)()
+            if day not in days and not (yield _strays(table, day)()):
+                yield _partition(table, day)()
                 moved += 1
     yield from _forget(now_us, retention_us)
     return moved
+
+
+@transaction
+def past_days(days: int) -> Steps[None]:
+    """PostgreSQL keeps each day in a table of its own; those that are past have to be made."""
+    today = (yield NOW())[0]["now_us"] // DAY_US
+    for table in PARTITIONED:
+        names = {row["name"] for row in (yield PARTITIONS(parent=table))}
+        for day in range(today - days, today + 1):
+            if f"{table}_d{day}" not in names and not (yield _strays(table, day)()):
+                yield _partition(table, day)()
 
 
 def _forget(now_us: int, retention_us: int) -> Steps[None]:
@@ -106,7 +117,7 @@ def _forget(now_us: int, retention_us: int) -> Steps[None]:
     yield FORGET_WORKERS(before_us=now_us - DAY_US // 24)
 
 
-def strays(table: str, day: int) -> Statement:
+def _strays(table: str, day: int) -> Statement:
     """Rows of a day that nobody made in time: they stay in the default partition, and so does that day."""
     column, start = PARTITIONED[table], day * DAY_US
     return Statement(
@@ -114,7 +125,7 @@ def strays(table: str, day: int) -> Statement:
     )
 
 
-def partition(table: str, day: int) -> Statement:
+def _partition(table: str, day: int) -> Statement:
     return Statement(
         f"CREATE TABLE IF NOT EXISTS {table}_d{day} PARTITION OF {table} "
         f"FOR VALUES FROM ({day * DAY_US}) TO ({(day + 1) * DAY_US})"
