@@ -47,7 +47,9 @@ def list_statements() -> list[tuple[str, Statement]]:
         for name, walk in run_lists.WALKS.items()
         for names in chosen(walk.filters)
     ]
-    return of_jobs + of_runs + [(f"run_lists.{walk}", run_lists.end_of(walk)) for walk in run_lists.WALKS]
+    of_letters = [("run_lists", run_lists.letters_where(names)) for names in chosen(run_lists.LETTER_FILTERS)]
+    ends = [(f"run_lists.{walk}", run_lists.end_of(walk)) for walk in run_lists.WALKS]
+    return of_jobs + of_runs + of_letters + ends
 
 
 def chosen(names: Iterable[str]) -> list[frozenset[str]]:

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from horae.core.run import ENDED, first_id_at
+from horae.core.run import CANCELLED, ENDED, FAILED, RUNNING, SKIPPED, SUCCEEDED, UNKNOWN, first_id_at
 from horae.ports import Page
 from horae.store.database import Row, Statement, Steps, reading
 from horae.store.views import ENDED_RUN, LIVE_RUN, find
 
-SEARCHED = 20_000
+SEARCHED = 30_000
 LAST = "~"  # behind every id
+ENDED_STATUSES = (SUCCEEDED, FAILED, SKIPPED, CANCELLED, UNKNOWN)
 
 Given = Mapping[str, Any]
 
@@ -38,10 +39,6 @@ class Walk(NamedTuple):
     def alias(self) -> str:
         return self.table.split()[-1]
 
-    @property
-    def key(self) -> str:
-        return "run_id" if self.table == "dead_letters d" else "id"
-
 
 _PLAIN = {name: f"{{}}.{name} = :{name}" for name in ("queue", "priority", "reason")} | {
     "due_after_us": "{}.due_us >= :due_after_us",
@@ -56,52 +53,60 @@ _LIVE_OF_JOB = {name: text.format("r") for name, text in _PLAIN.items()} | {
     "status": f"{_LIVE_STATUS} = :status",
 }
 _LIVE = _LIVE_OF_JOB | {"tenant": "r.tenant = :tenant"}
-_DEAD = {name: text.format("h") for name, text in _PLAIN.items()} | {"job_id": "d.job_id = :job_id"}
-_LETTERS = "d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL"
-
 WALKS = {
     "live": Walk("runs r", "true", LIVE_RUN, _LIVE),
     "live_of_job": Walk("runs r", "r.job_id = :job_id", LIVE_RUN, _LIVE_OF_JOB),
     "running": Walk("runs r", "r.state = 'running'", LIVE_RUN, _LIVE),
-    "ended": Walk("history h", "h.tenant = :tenant AND h.status = {status}", ENDED_RUN, _ENDED),
-    "ended_as": Walk("history h", "h.tenant = :tenant AND h.status = :status", ENDED_RUN, _ENDED),
+    "ended": Walk("history h", "h.tenant = :tenant AND h.status = :status", ENDED_RUN, _ENDED),
     "ended_of_job": Walk("history h", "h.job_id = :job_id", ENDED_RUN, _ENDED),
-    "dead": Walk("dead_letters d", _LETTERS, ENDED_RUN, _DEAD),
 }
 
 
 def _walked(walk: str, limit: str, *, only_key: bool = False) -> str:
-    """The rows that are looked at, newest first. Each status has its own stretch of the index; they are merged."""
-    table, alias, key, narrow = WALKS[walk].table, WALKS[walk].alias, WALKS[walk].key, WALKS[walk].narrow
-    columns = f"{alias}.{key}" if only_key else f"{alias}.*"
-    between = f"{alias}.{key} < :before_id AND {alias}.{key} >= :from_id"
-    texts = [
-        f"SELECT {columns} FROM {table} WHERE {narrow.format(status=repr(status))} AND {between}"
-        for status in (sorted(ENDED) if "{status}" in narrow else [""])
-    ]
-    if len(texts) == 1:
-        return f"{texts[0]} ORDER BY {alias}.{key} DESC LIMIT {limit}"
-    return f"SELECT * FROM ({' UNION ALL '.join(texts)}) AS each_status ORDER BY {key} DESC LIMIT {limit}"
+    """The rows that are looked at, newest first."""
+    table, alias, narrow = WALKS[walk].table, WALKS[walk].alias, WALKS[walk].narrow
+    columns = f"{alias}.id" if only_key else f"{alias}.*"
+    between = f"{alias}.id < :before_id AND {alias}.id >= :from_id"
+    return f"SELECT {columns} FROM {table} WHERE {narrow} AND {between} ORDER BY {alias}.id DESC LIMIT {limit}"
 
 
 @lru_cache(maxsize=1024)
 def statement_of(walk: str, filters: frozenset[str]) -> Statement:
     table, _, columns, known = WALKS[walk]
-    alias, walked = WALKS[walk].alias, _walked(walk, ":searched")
-    source = f"({walked}) AS {alias}"
-    if alias == "d":
-        source += " JOIN history h ON h.id = d.run_id AND h.ended_us = d.at_us"
-        table, alias = "history h", "h"
+    alias = WALKS[walk].alias
+    text = columns.replace(f"FROM {table}", f"FROM ({_walked(walk, ':searched')}) AS {alias}")
     where = " AND ".join(["true", *(known[name] for name in sorted(filters))])
-    return Statement(
-        f"{columns.replace(f'FROM {table}', f'FROM {source}')} WHERE {where} ORDER BY {alias}.id DESC LIMIT :most"
-    )
+    return Statement(f"{text} WHERE {where} ORDER BY {alias}.id DESC LIMIT :most")
 
 
 @lru_cache(maxsize=32)
 def end_of(walk: str) -> Statement:
     """The last row that a whole search has looked at, if it had not come to the end before."""
-    return Statement(f"SELECT {WALKS[walk].key} AS id FROM ({_walked(walk, '1 OFFSET :searched', only_key=True)}) AS n")
+    return Statement(_walked(walk, "1 OFFSET :searched", only_key=True))
+
+
+_OPEN = """
+SELECT d.run_id, d.at_us
+FROM dead_letters d
+WHERE d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL AND d.run_id < :before_id
+  AND d.run_id >= :from_id
+"""
+OPEN_LETTERS = Statement(f"{_OPEN} ORDER BY d.run_id DESC LIMIT :most")
+LETTERS_OF_JOB = Statement(f"{_OPEN} AND d.job_id = :job_id ORDER BY d.run_id DESC LIMIT :most")
+LETTER_FILTERS = {name: text.format("h") for name, text in _PLAIN.items()}
+LETTERS, MOST_LOOKS = 1000, 10
+
+
+@lru_cache(maxsize=32)
+def letters_where(filters: frozenset[str]) -> Statement:
+    """A few at a time: for many, PostgreSQL would rather read the whole history."""
+    where = " AND ".join(["true", *(LETTER_FILTERS[name] for name in sorted(filters))])
+    return Statement(f"""
+{ENDED_RUN}
+JOIN {{rows:wanted(id text, ended_us bigint)}} ON h.id = wanted.id AND h.ended_us = wanted.ended_us
+WHERE {where}
+ORDER BY h.id DESC
+""")
 
 
 @reading
@@ -109,11 +114,12 @@ def runs(tenant: str, job_word: str | None, filters: Given, before_id: str | Non
     given = {name: value for name, value in filters.items() if value is not None} | {"tenant": tenant}
     if job_word is not None:
         given["job_id"] = yield from find(tenant, job_word)
-    pages: list[Page] = []
-    for walk in _walks_of(given):
-        page = yield from _search(walk, given, before_id, most)
-        pages.append(page)
-    return _merged(pages, most)
+    found = Page([], None)
+    for walk, more in _walks_of(given):
+        # What lies below the end of another walk will come on a later page: no need to go there now.
+        page = yield from _search(walk, {**given, **more}, before_id, most, found.before_id or "")
+        found = _merged(found, page, most)
+    return found
 
 
 @reading
@@ -121,26 +127,46 @@ def dead_letters(tenant: str, job_word: str | None, filters: Given, before_id: s
     given = {name: value for name, value in filters.items() if value is not None} | {"tenant": tenant}
     if job_word is not None:
         given["job_id"] = yield from find(tenant, job_word)
-    return (yield from _search("dead", given, before_id, most))
+    walk = LETTERS_OF_JOB if "job_id" in given else OPEN_LETTERS
+    known = frozenset(name for name in LETTER_FILTERS if name in given)
+    from_id, until_id = bounds(given)
+    before = min(before_id or LAST, until_id)
+    at_once = LETTERS if known else most + 1
+    found: list[Row] = []
+    for _ in range(MOST_LOOKS):
+        letters = yield walk(**given, before_id=before, from_id=from_id, most=at_once)
+        wanted = [(row["run_id"], row["at_us"]) for row in letters]
+        found += (yield letters_where(known)(**given, wanted=wanted)) if wanted else []
+        if len(found) > most:
+            return Page(found[:most], found[most - 1]["id"])
+        if len(letters) < at_once:
+            return Page(found, None)
+        before = letters[-1]["run_id"]
+    return Page(found, before)
 
 
-def _walks_of(given: Given) -> list[str]:
+def _walks_of(given: Given) -> list[tuple[str, Given]]:
+    """The walks that find all of it, those that are likely to fill the page first. Each status is a stretch of its own
+    in the index, which PostgreSQL does not merge (it sorted them all).
+    """
     status = given.get("status")
-    walks = []
+    walks: list[tuple[str, Given]] = []
+    if "job_id" in given:
+        walks += [("ended_of_job", {})] if status is None or status in ENDED else []
+        walks += [("live_of_job", {})] if status not in ENDED else []
+        return walks
+    walks += [("ended", {"status": each}) for each in ENDED_STATUSES if status in (None, each)]
     if status not in ENDED:
-        is_running = status == "running" or "worker" in given
-        walks.append("live_of_job" if "job_id" in given else "running" if is_running else "live")
-    if status is None or status in ENDED:
-        walks.append("ended_of_job" if "job_id" in given else "ended" if status is None else "ended_as")
+        walks.append(("running" if status == RUNNING or "worker" in given else "live", {}))
     return walks
 
 
-def _search(walk: str, given: Given, before_id: str | None, most: int) -> Steps[Page]:
+def _search(walk: str, given: Given, before_id: str | None, most: int, floor_id: str = "") -> Steps[Page]:
     """At most `most` rows. What the walk itself finds needs no search: it looks at as many rows as it gives."""
     narrow, known = WALKS[walk].narrow, WALKS[walk].filters
     filters = frozenset(name for name in known if name in given and f":{name}" not in narrow)
     from_id, until_id = bounds(given)
-    values = dict(given) | {"before_id": min(before_id or LAST, until_id), "from_id": from_id}
+    values = dict(given) | {"before_id": min(before_id or LAST, until_id), "from_id": max(from_id, floor_id)}
     values |= {"searched": SEARCHED if filters else most + 1}
     rows = yield statement_of(walk, filters)(**values, most=most + 1)
     if len(rows) > most:
@@ -156,10 +182,10 @@ def bounds(given: Given) -> tuple[str, str]:
     return from_id, LAST if before_us is None else first_id_at(before_us + 999)
 
 
-def _merged(pages: list[Page], most: int) -> Page:
-    """Of two searches that went back differently far, what lies behind the nearer end is not whole yet."""
-    ends = [page.before_id for page in pages if page.before_id is not None]
-    rows: list[Row] = sorted((row for page in pages for row in page.rows), key=lambda row: row["id"], reverse=True)
+def _merged(one: Page, two: Page, most: int) -> Page:
+    """Of two searches that went back differently far, what lies below the nearer end is not whole yet."""
+    ends = [page.before_id for page in (one, two) if page.before_id is not None]
+    rows: list[Row] = sorted([*one.rows, *two.rows], key=lambda row: row["id"], reverse=True)
     if len(rows) > most:
         ends.append(rows[most - 1]["id"])
     end = max(ends, default=None)
