@@ -15,7 +15,7 @@ from horae.ports import Page
 from horae.store.database import Row, Statement, Steps, reading
 from horae.store.views import ENDED_RUN, LIVE_RUN, find
 
-SEARCHED = 30_000
+SEARCHED = 10_000
 LAST = "~"  # behind every id
 ENDED_STATUSES = (SUCCEEDED, FAILED, SKIPPED, CANCELLED, UNKNOWN)
 
