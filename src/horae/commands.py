@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 from uuid import UUID
 
 from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
+from horae.core.duration import format_instant
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
-from horae.core.job import Definition
-from horae.ports import JobStore, NewJob, NewRun, Once
+from horae.core.job import Definition, Priority
+from horae.core.schedule import upcoming
+from horae.ports import Backfill, JobStore, NewJob, NewRun, Once, Replays
+
+MOST_REPLAYS = 10_000
+SLICE = 1000
+# A backfill looks at so many due times and no more; the answer says where to go on.
+MOST_DUES = 100_000
 
 # What makes a document a job of its own rather than a change of one.
 WHOLE = {
@@ -152,6 +160,80 @@ class Commands:
 
     async def discard(self, caller: Caller, run_id: str) -> None:
         await self._store.discard(None, caller.tenant, run_id)
+
+    async def count_letters(self, caller: Caller, which: Replays) -> list[str]:
+        return await self._store.count_letters(caller.tenant, which, MOST_REPLAYS)
+
+    async def replay_many(
+        self, caller: Caller, which: Replays, expected: int | None, rate: float | None, once: Once | None
+    ) -> list[str]:
+        """`rate` is runs a second; without one they all are due at once."""
+        step_us = 0 if rate is None else round(1e6 / rate)
+        run_ids = await self._store.replay_many(once, caller.tenant, which, expected, step_us, MOST_REPLAYS)
+        self._wake()
+        return run_ids
+
+    async def drain_worker(self, worker: str, once: Once | None) -> None:
+        await self._store.ask_to_drain(once, worker)
+
+    async def backfill(self, caller: Caller, word: str, wish: BackfillRequest, once: Once | None) -> Backfilled:
+        """The due times that got a run, or would get one. Slice by slice, each a transaction of its own: a repeat goes
+        on where a broken one ended, since a due time is backfilled once.
+        """
+        job = await self._store.backfill_facts(caller.tenant, word)
+        if wish.to_us > job.now_us:
+            detail = f"{format_instant(wish.to_us)} is to come; it is {format_instant(job.now_us)} now."
+            raise Invalid([Fault("/to", detail, "A backfill is about the past: end it now or earlier.")])
+        if job.definition.overlap in ("skip", "replace") and not wish.is_dry:
+            detail = f'All but one of these runs would be given up: the job has overlap "{job.definition.overlap}".'
+            raise Conflict(f'{detail} Set overlap to "queue" or "allow" first.', "overlap")
+        priority = wish.priority or "LOW"
+        made: list[int] = []
+        looked_at = 0
+        for start, dues in _slices(job, wish.from_us, wish.to_us):
+            room = wish.most - len(made)
+            if wish.is_dry:
+                made += (await self._store.missing(job.job_id, dues))[:room]
+            else:
+                key = once if once is None or not start else Once(once.tenant, f"{once.key}\n{start}", once.request)
+                made += await self._store.backfill(key, caller.tenant, job.job_id, job.version, dues, priority, room)
+            looked_at += len(dues)
+            if len(made) >= wish.most or looked_at >= MOST_DUES:
+                last = made[-1] if len(made) >= wish.most else dues[-1]
+                self._wake()
+                return Backfilled(made, last + 1 if last < wish.to_us else None)
+        self._wake()
+        return Backfilled(made, None)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    from_us: int
+    to_us: int
+    most: int
+    is_dry: bool = False
+    priority: Priority | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backfilled:
+    """Due times, and from where on there may be more."""
+
+    dues: list[int]
+    next_us: int | None
+
+
+def _slices(job: Backfill, from_us: int, to_us: int) -> Iterator[tuple[int, list[int]]]:
+    """The due times of a range, a thousand at a time, each slice with its number."""
+    schedule = schedule_of(job.definition, job.job_id, job.created_us)
+    after_us = from_us - 1
+    for number in count():
+        dues = [due_us for due_us in upcoming(schedule, after_us, SLICE) if due_us <= to_us]
+        if dues:
+            yield number, dues
+        if len(dues) < SLICE:
+            return
+        after_us = dues[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from horae.core.job import Definition
+from horae.core.job import Definition, Priority
 from horae.core.plan import Plan
 
 JsonObject = dict[str, Any]
@@ -304,6 +304,25 @@ class NewRun:
     parent_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A job whose past is asked for, and the store's time."""
+
+    job_id: str
+    definition: Definition
+    version: int
+    created_us: int
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Which dead letters a replay in bulk is about: a job by id or name, and what its runs must be like."""
+
+    job_word: str | None
+    filters: JsonObject
+
+
 class Merge(Protocol):
     """Makes the new definition out of the current one, under the job's lock."""
 
@@ -341,6 +360,22 @@ class JobStore(Protocol):
 
     def discard(self, once: Once | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
+    def backfill_facts(self, tenant: str, word: str) -> Awaitable[Backfill]: ...
+
+    def missing(self, job_id: str, dues: list[int]) -> Awaitable[list[int]]: ...
+
+    def backfill(
+        self, once: Once | None, tenant: str, job_id: str, version: int, dues: list[int], priority: Priority, most: int
+    ) -> Awaitable[list[int]]: ...
+
+    def count_letters(self, tenant: str, which: Replays, most: int) -> Awaitable[list[str]]: ...
+
+    def replay_many(
+        self, once: Once | None, tenant: str, which: Replays, expected: int | None, step_us: int, most: int
+    ) -> Awaitable[list[str]]: ...
+
+    def ask_to_drain(self, once: Once | None, worker: str) -> Awaitable[None]: ...
+
 
 StoredRow = Mapping[str, Any]
 
@@ -353,6 +388,39 @@ class Page(NamedTuple):
 
     rows: list[StoredRow]
     before_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand: waiting lines, counts that stop at `most_counted`, and the newest runs that were due within the
+    window and are over, by status; no more than `sample` of each.
+    """
+
+    now_us: int
+    most_counted: int
+    window_us: int
+    sample: int
+    lines: list[StoredRow]
+    counts: StoredRow
+    recent: dict[str, list[StoredRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """A part of the jobs that have due times to come, and below which name and id to go on."""
+
+    rows: list[StoredRow]
+    after: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What changed since an instant: jobs, runs that started, runs that ended. No more than so many of each."""
+
+    now_us: int
+    jobs: list[StoredRow]
+    started: list[StoredRow]
+    ended: list[StoredRow]
 
 
 class ViewStore(Protocol):
@@ -383,6 +451,16 @@ class ViewStore(Protocol):
     ) -> Awaitable[Page]: ...
 
     def workers(self) -> Awaitable[list[StoredRow]]: ...
+
+    def stats(self, tenant: str) -> Awaitable[Standing]: ...
+
+    def schedules_version(self, tenant: str) -> Awaitable[tuple[int, int]]: ...
+
+    def schedules(self, tenant: str, until_us: int, after: tuple[str, str] | None) -> Awaitable[Schedules]: ...
+
+    def staged(self, tenant: str, from_us: int, until_us: int, after_id: str) -> Awaitable[list[StoredRow]]: ...
+
+    def happened(self, tenants: list[str], since_us: int, most: int) -> Awaitable[Happened]: ...
 
     def recall(self, once: Once) -> Awaitable[Answer | None]: ...
 

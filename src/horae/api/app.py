@@ -25,6 +25,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.api.access import Access
 from horae.api.body import read_body
+from horae.api.dead_letters import DeadLetters
+from horae.api.events import Events
+from horae.api.fleet import Fleet
+from horae.api.forecast import Forecasts
 from horae.api.jobs import Explain, Jobs
 from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
@@ -59,7 +63,11 @@ def make_app(
     operations = [
         *Jobs(commands, views, explain).operations(),
         *Runs(commands, views, is_stopping).operations(),
+        *DeadLetters(commands, views).operations(),
+        *Fleet(commands, views).operations(),
+        *Events(views, is_stopping).operations(),
         *Previews(views).operations(),
+        *Forecasts(views).operations(),
     ]
     health = Health(ready)
     description = Reply(describe_api(operations, BASES)).body

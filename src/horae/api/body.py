@@ -131,6 +131,12 @@ def check_instant(value: Any, pointer: str) -> int:
     return us
 
 
+def check_flag(value: Any, pointer: str) -> bool:
+    if not isinstance(value, bool):
+        raise refuse(pointer, "true or false", value, hint="Write true.")
+    return value
+
+
 def check_items(value: Any, pointer: str) -> list[Any]:
     if not isinstance(value, list) or len(value) > MOST_ITEMS:
         raise refuse(pointer, f"a list of at most {MOST_ITEMS:,} objects", value)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from horae.api.body import MOST_BATCH_BYTES, check_instant, read_fields, read_items
+from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
 from horae.api.problems import problem_of
 from horae.api.query import (
@@ -25,8 +25,9 @@ from horae.api.query import (
 )
 from horae.api.runs import list_runs, read_run, refuse_past
 from horae.api.shapes import job_answer, status_answer, versions_answer
-from horae.commands import Commands
-from horae.core.checks import shown, text
+from horae.commands import BackfillRequest, Commands
+from horae.core.checks import FIELDS, integer, shown, text
+from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, Unavailable
 from horae.ports import JsonObject, Once, ViewStore
 
@@ -40,6 +41,14 @@ JOB = Takes("Job")
 BATCH = Takes("JobBatch", most_bytes=MOST_BATCH_BYTES, media_types=("application/json", "application/x-ndjson"))
 RUN = Takes("RunRequest", is_optional=True)
 PAUSE = Takes("Pause", is_optional=True)
+BACKFILL = Takes("Backfill")
+BACKFILL_FIELDS = {
+    "from": check_instant,
+    "to": check_instant,
+    "max": integer(1, 10_000, 1000),
+    "dry_run": check_flag,
+    "priority": FIELDS["priority"][1],
+}
 PAUSE_FIELDS = {"until": check_instant, "reason": text(most=200, example="maintenance")}
 
 
@@ -59,7 +68,7 @@ class Jobs:
             get("/jobs", "listJobs", "List jobs", self.list, (*JOB_FILTERS, SORT, *page), gives="JobList"),
             post("/jobs:batch", "createJobs", "Create many jobs", self.create_many, (ATOMIC,), BATCH, "BatchAnswer"),
             get("/jobs/{job}", "getJob", "One job, by id or name", self.get, gives="JobAnswer"),
-            put("/jobs/{job}", "putJob", change_or_create, self.put, (), JOB, "JobAnswer"),
+            put("/jobs/{job}", "putJob", change_or_create, self.put, (), JOB, "JobAnswer", also={201: "JobAnswer"}),
             patch("/jobs/{job}", "changeJob", "Change the given fields", self.change, (), JOB, "JobAnswer"),
             delete("/jobs/{job}", "deleteJob", "No later run; the history stays", self.delete, gives="Deleted"),
             post("/jobs/{job}/run", "runJob", now_or_later, self.run, (), RUN, "RunId", 202),
@@ -69,6 +78,17 @@ class Jobs:
             get("/jobs/{job}/status", "getJobStatus", "How its latest run stands", self.status, gives="JobStatus"),
             get("/jobs/{job}/runs", "listRunsOfJob", "Its runs, newest first", self.runs, runs, gives="Runs"),
             get("/jobs/{job}/history", "getJobHistory", "The same as runs", self.runs, runs, gives="Runs"),
+            post(
+                "/jobs/{job}/backfill",
+                "backfillJob",
+                "Runs for past due times that have none",
+                self.backfill,
+                (),
+                BACKFILL,
+                "Backfilled",
+                202,
+                {200: "BackfillPlan"},
+            ),
             get("/jobs/{job}/versions", "listVersions", "Every edit", self.versions, gives="VersionList"),
             get("/jobs/{job}/explain", "explainJob", "Why it runs or not", self.explain, (AT,), gives="Explanation"),
         ]
@@ -162,6 +182,21 @@ class Jobs:
     async def runs(self, call: Call) -> Reply:
         runs, cursor = await list_runs(self._views, call, call.word("job"))
         return Reply(runs, headers=next_link(call.request, cursor))
+
+    async def backfill(self, call: Call) -> Reply:
+        fields = read_fields(await call.document(), BACKFILL_FIELDS)
+        if missing := [name for name in ("from", "to") if name not in fields]:
+            hint = 'Write "from": "2030-01-01T00:00:00Z".'
+            raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', hint) for name in missing])
+        if fields["from"] > fields["to"]:
+            raise Invalid([Fault("/to", "The range ends before it begins.", "Swap from and to.")])
+        is_dry, most = fields.get("dry_run", False), fields.get("max", 1000)
+        wish = BackfillRequest(fields["from"], fields["to"], most, is_dry, fields.get("priority"))
+        done = await self._commands.backfill(call.caller, call.word("job"), wish, call.once)
+        answer = {"runs": len(done.dues), "next_from": None if done.next_us is None else format_instant(done.next_us)}
+        if is_dry:
+            return Reply(answer | {"times": [format_instant(us) for us in done.dues], "dry_run": True})
+        return Reply(answer, 202)
 
     async def versions(self, call: Call) -> Reply:
         rows = await self._views.versions(call.caller.tenant, call.word("job"))

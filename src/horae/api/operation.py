@@ -81,7 +81,9 @@ NOTHING = Takes("Nothing", is_optional=True)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`gives` names the schema of the answer. An operation that takes nothing does not look at the body."""
+    """`gives` names the schema of the answer, `also` those of other good answers by status. An operation that takes
+    nothing does not look at the body.
+    """
 
     method: str
     path: str
@@ -92,6 +94,7 @@ class Operation:
     takes: Takes | None = None
     gives: str = "Object"
     status: int = 200
+    also: Mapping[int, str] = field(default_factory=dict)
 
 
 get = partial(Operation, "GET")

@@ -7,21 +7,26 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from horae.ports import Beat, Leases, Once, WorkerState
 from horae.store import (
+    backfill,
     changes,
     claims,
     demo,
     explain,
     export,
+    feed,
     fleet,
+    forecasts,
     job_lists,
     jobs,
     leases,
     meta,
     once,
     plans,
+    replays,
     results,
     run_lists,
     runs,
+    stats,
     upkeep,
     views,
 )
@@ -82,6 +87,12 @@ class Store:
     retry_run = _change(runs.retry)
     replay = _change(runs.replay)
     discard = _change(runs.discard)
+    count_letters = _verb(replays.letters)
+    replay_many = _change(replays.replay)
+
+    backfill_facts = _verb(backfill.facts)
+    missing = _verb(backfill.missing)
+    backfill = _change(backfill.backfill)
 
     due_timers = _verb(plans.due)
     plan = _pair(plans.plan_postgres, plans.plan_sqlite)
@@ -109,6 +120,12 @@ class Store:
     versions = _verb(views.versions)
     dead_letters = _verb(run_lists.dead_letters)
     workers = _verb(views.workers)
+    ask_to_drain = _change(fleet.ask_to_drain)
+    stats = _verb(stats.stats)
+    schedules_version = _verb(forecasts.version)
+    schedules = _verb(forecasts.schedules)
+    staged = _verb(forecasts.staged)
+    happened = _verb(feed.happened)
     explain_facts = _verb(explain.facts)
 
     keep_first = _verb(meta.first)

@@ -33,12 +33,16 @@ Predicate = Callable[[History], Iterator[Violation]]
 
 
 def unique_trigger(history: History) -> Iterator[Violation]:
-    """I1: one decision for a due time."""
+    """I1: one decision for a due time, and one backfill at most."""
     for job in history.jobs.values():
-        counts = Counter(run.due_us for run in job.runs if run.cause == "schedule" and run.status != "skipped")
-        for due_us, count in counts.items():
+        counts = Counter(
+            (run.cause, run.due_us)
+            for run in job.runs
+            if run.cause in ("schedule", "backfill") and (run.cause == "backfill" or run.status != "skipped")
+        )
+        for (cause, due_us), count in counts.items():
             if count > 1:
-                yield Violation("I1", job.id, f"{count} runs for the due time {due_us}")
+                yield Violation("I1", job.id, f"{count} runs by {cause} for the due time {due_us}")
 
 
 def accounting(history: History) -> Iterator[Violation]:
@@ -50,9 +54,7 @@ def accounting(history: History) -> Iterator[Violation]:
 
 
 def _compare(job: Job, expected: list[int], since_us: int, until_us: int) -> Iterator[Violation]:
-    decided = Counter(
-        run.due_us for run in job.runs if run.cause in ("schedule", "backfill") and run.status != "skipped"
-    )
+    decided = Counter(run.due_us for run in job.runs if run.cause == "schedule" and run.status != "skipped")
     for skip in (run for run in job.runs if run.status == "skipped" and run.cause == "schedule"):
         last_us = skip.due_us if skip.skip_until_us is None else skip.skip_until_us
         covered = expected[bisect_right(expected, skip.due_us - 1) : bisect_right(expected, last_us)]
@@ -215,12 +217,12 @@ def at_most_once(history: History) -> Iterator[Violation]:
 def stable_key(history: History) -> Iterator[Violation]:
     """I12: the id, which is the idempotency key, follows from job and due time."""
     for job, run in _runs(history):
-        if run.cause == "schedule" and run.id != _derived(job.id, run.due_us):
+        if run.cause in ("schedule", "backfill") and run.id != _derived(job.id, run.cause, run.due_us):
             yield Violation("I12", job.id, f"run {run.id} does not follow from its due time {run.due_us}")
 
 
-def _derived(job_id: str, due_us: int) -> str:
-    digest = sha256(f"{job_id}|schedule:{due_us}".encode()).hexdigest()
+def _derived(job_id: str, cause: str, due_us: int) -> str:
+    digest = sha256(f"{job_id}|{cause}:{due_us}".encode()).hexdigest()
     head = f"{due_us // 1000:012x}"[-12:]
     return f"{head[:8]}-{head[8:]}-8{digest[:3]}-a{digest[3:6]}-{digest[6:18]}"
 

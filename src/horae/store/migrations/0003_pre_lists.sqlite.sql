@@ -17,5 +17,5 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('dead_letters', 'sqlite_autoindex_dead_letters_1', '100000 1'),
     ('dead_letters', 'dead_letters_open', '100000 100000 1');
 -- The figures are read with the schema; this makes every connection read it again.
-CREATE INDEX nothing ON meta (value);
-DROP INDEX nothing;
+CREATE INDEX read_again ON meta (value);
+DROP INDEX read_again;
