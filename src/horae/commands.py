@@ -65,12 +65,20 @@ class Commands:
         self, caller: Caller, documents: list[object], once: Once | None, *, atomic: bool
     ) -> list[str | HoraeError]:
         """The id of each job, or why it was refused, in order. `atomic`: all or none."""
+        return await self.save_jobs(caller, await self.parse_jobs(caller, documents), once, atomic=atomic)
+
+    async def parse_jobs(self, caller: Caller, documents: list[object]) -> list[NewJob | Invalid]:
         now_us = await self._store.now()
         parsed = []
         for number, document in enumerate(documents):
             parsed.append(self._parse(document, caller, now_us))
             if number % 100 == 99:
                 await asyncio.sleep(0)  # a large batch must not hold up everybody else
+        return parsed
+
+    async def save_jobs(
+        self, caller: Caller, parsed: list[NewJob | Invalid], once: Once | None, *, atomic: bool
+    ) -> list[str | HoraeError]:
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else _undone() for job in parsed]

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.api.access import Access
-from horae.api.body import read_body
+from horae.api.body import is_ndjson, read_body
 from horae.api.dead_letters import DeadLetters
 from horae.api.events import Events
 from horae.api.fleet import Fleet
@@ -115,12 +115,13 @@ class Door:
     async def _serve(self, request: Request, operation: Operation) -> Response:
         caller = await self._access.caller(request.headers)
         query = read_query(request, operation.query)
-        body = await read_body(request, operation.takes.most_bytes) if operation.takes else b""
+        is_streamed = _is_streamed(request, operation)
+        body = await read_body(request, operation.takes.most_bytes) if operation.takes and not is_streamed else b""
         once = _once(request, caller, body, self._base) if operation.method == "POST" else None
         if once is not None and (answer := await self._views.recall(once)) is not None:
             document = msgspec.json.decode(answer.body)
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
-        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once)
+        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_streamed)
         reply = await operation.serve(call)
         if isinstance(reply, Response):
             return reply
@@ -206,6 +207,12 @@ def _once(request: Request, caller: Caller, body: bytes, base: str) -> Once | No
     digest = sha256(f"{request.method} {path}?{request.url.query}\n".encode())
     digest.update(body)
     return Once(caller.tenant, key, digest.hexdigest())
+
+
+def _is_streamed(request: Request, operation: Operation) -> bool:
+    """Lines are served as they come, unless a key or all-or-none asks for the whole body first."""
+    is_whole = KEY_HEADER in request.headers or request.query_params.get("atomic")
+    return operation.takes is not None and operation.takes.is_streamed and is_ndjson(request) and not is_whole
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items
+from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items, stream_lines
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
 from horae.api.problems import problem_of
 from horae.api.query import (
@@ -29,7 +30,7 @@ from horae.commands import BackfillRequest, Commands
 from horae.core.checks import FIELDS, integer, shown, text
 from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, Unavailable
-from horae.ports import JsonObject, Once, ViewStore
+from horae.ports import JsonObject, NewJob, Once, ViewStore
 
 Explain = Callable[[str, str, int | None], Awaitable[JsonObject]]
 
@@ -38,7 +39,12 @@ PART = 500
 ANY_VERSION = 0
 
 JOB = Takes("Job")
-BATCH = Takes("JobBatch", most_bytes=MOST_BATCH_BYTES, media_types=("application/json", "application/x-ndjson"))
+BATCH = Takes(
+    "JobBatch",
+    most_bytes=MOST_BATCH_BYTES,
+    media_types=("application/json", "application/x-ndjson"),
+    is_streamed=True,
+)
 RUN = Takes("RunRequest", is_optional=True)
 PAUSE = Takes("Pause", is_optional=True)
 BACKFILL = Takes("Backfill")
@@ -98,12 +104,36 @@ class Jobs:
         return await self._job(call, job_id, 201)
 
     async def create_many(self, call: Call) -> Reply:
+        if call.is_streamed:
+            return _batch_answer(await self._create_streamed(call), call.request_id)
         items = await read_items(call.request, call.body, "jobs")
         create = self._create_all if call.query.get("atomic") else self._create_parts
-        answers = await create(call, items)
-        results = [_result(index, answer, call.request_id) for index, answer in enumerate(answers)]
-        created = sum(isinstance(answer, str) for answer in answers)
-        return Reply({"created": created, "failed": len(answers) - created, "results": results})
+        return _batch_answer(await create(call, items), call.request_id)
+
+    async def _create_streamed(self, call: Call) -> Sequence[str | HoraeError]:
+        """One slice is read and checked while the one before it is saved. A slice that is being saved when the caller
+        goes away is saved to its end.
+        """
+        answers: list[str | HoraeError] = []
+        saving: asyncio.Task[Sequence[str | HoraeError]] | None = None
+        try:
+            async for items in stream_lines(call.request, PART):
+                documents = [item for item in items if not isinstance(item, HoraeError)]
+                parsed = await self._commands.parse_jobs(call.caller, documents)
+                answers += await saving if saving is not None else []
+                saving = asyncio.create_task(self._save_part(call, items, parsed))
+        finally:
+            answers += await saving if saving is not None else []
+        return answers
+
+    async def _save_part(
+        self, call: Call, items: list[Any | HoraeError], parsed: list[NewJob | Invalid]
+    ) -> Sequence[str | HoraeError]:
+        try:
+            saved = iter(await self._commands.save_jobs(call.caller, parsed, None, atomic=False))
+        except (Unavailable, Conflict) as error:
+            return [item if isinstance(item, HoraeError) else error for item in items]
+        return [item if isinstance(item, HoraeError) else next(saved) for item in items]
 
     async def _create_all(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
         if any(isinstance(item, HoraeError) for item in items):
@@ -207,6 +237,12 @@ class Jobs:
 
     async def _job(self, call: Call, word: str, status: int = 200) -> Reply:
         return Reply(job_answer(await self._views.job(call.caller.tenant, word)), status)
+
+
+def _batch_answer(answers: Sequence[str | HoraeError], request_id: str) -> Reply:
+    results = [_result(index, answer, request_id) for index, answer in enumerate(answers)]
+    created = sum(isinstance(answer, str) for answer in answers)
+    return Reply({"created": created, "failed": len(answers) - created, "results": results})
 
 
 def _result(index: int, answer: str | HoraeError, request_id: str) -> JsonObject:

@@ -32,6 +32,7 @@ class Call:
     query: Mapping[str, Any]
     body: bytes
     once: Once | None
+    is_streamed: bool = False
 
     def word(self, name: str) -> str:
         """A part of the path: an id or a name."""
@@ -68,12 +69,13 @@ Serve: TypeAlias = Callable[[Call], Awaitable[Reply | Response]]
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """The body of a request, by the name of its schema."""
+    """The body of a request, by the name of its schema. Lines of JSON may be `streamed`: served while they come."""
 
     schema: str
     is_optional: bool = False
     most_bytes: int = MOST_BYTES
     media_types: tuple[str, ...] = ("application/json",)
+    is_streamed: bool = False
 
 
 NOTHING = Takes("Nothing", is_optional=True)

@@ -125,12 +125,14 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
+    names: dict[str, str] = {}
     for job in jobs:
-        definition = yield from with_upstream_ids(tenant, job, {other.definition.name: other.id for other in good})
+        definition = yield from with_upstream_ids(tenant, job, names)
         answer = definition if isinstance(definition, Invalid) else name_conflict(job.definition.name, taken)
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
             taken.add(definition.name)
+            names[definition.name] = job.id
             good.append(NewJob(job.id, definition))
     if good and not (atomic and len(good) < len(jobs)):
         yield from _insert(tenant, actor, good, now_us)
