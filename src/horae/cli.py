@@ -136,6 +136,24 @@ def export(database_url: str | None) -> None:
     sys.stdout.buffer.flush()
 
 
+@main.group()
+def demo() -> None:
+    """Made-up jobs and runs, to see horae at size."""
+
+
+@demo.command("load")
+@click.option("--jobs", type=click.IntRange(0, 9_999_999), default=1000, show_default=True, help="How many jobs.")
+@click.option("--runs", type=click.IntRange(0), default=20_000, show_default=True, help="How many finished runs.")
+@click.option("--days", type=click.IntRange(1, 365), default=7, show_default=True, help="Over how many past days.")
+@click.option("--database-url", help="The store to fill (HORAE_DATABASE_URL).")
+def load(jobs: int, runs: int, days: int, database_url: str | None) -> None:
+    """Fill a store with jobs and finished runs; a repeat adds runs. SQLite must not be in use meanwhile."""
+    from horae.demo import load_demo
+
+    settings = _settings({"database_url": database_url}, is_server=False)
+    _guarded(lambda: asyncio.run(load_demo(settings, jobs=jobs, runs=runs, days=days, tell=click.echo)))
+
+
 def _export(database_url: str | None, take: Callable[[bytes], object]) -> None:
     from horae.app import export_history
 

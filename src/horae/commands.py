@@ -6,8 +6,9 @@ Who may is asked before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from secrets import token_bytes
 from typing import Any
 from uuid import UUID
@@ -18,13 +19,20 @@ from horae.core.access import DEFAULT_TENANT, KEY_BYTES, NO_QUOTA, KeyFacts, Quo
 from horae.core.calendars import check_days
 from horae.core.checks import check_token, unsound
 from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
+from horae.core.duration import format_instant
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound
-from horae.core.job import Definition
+from horae.core.job import Definition, Priority
+from horae.core.schedule import upcoming
 from horae.core.secrets import NAME, names_in
 from horae.core.webhooks import SECRET_BYTES, new_secret
-from horae.ports import Asked, ChangeStore, NewJob, NewKey, NewRun, NewWebhook, Once, StoredRow
+from horae.ports import Asked, Backfill, ChangeStore, NewJob, NewKey, NewRun, NewWebhook, Once, Replays, StoredRow
 from horae.vault import Vault, tenant_secret
+
+MOST_REPLAYS = 10_000
+SLICE = 1000
+# A backfill looks at so many due times and no more; the answer says where to go on.
+MOST_DUES = 100_000
 
 # What makes a document a job of its own rather than a change of one.
 WHOLE = {
@@ -98,6 +106,9 @@ class Commands:
         self, caller: Caller, documents: list[object], once: Once | None, *, atomic: bool
     ) -> list[str | HoraeError]:
         """The id of each job, or why it was refused, in order. `atomic`: all or none."""
+        return await self.save_jobs(caller, await self.parse_jobs(caller, documents), once, atomic=atomic)
+
+    async def parse_jobs(self, caller: Caller, documents: list[object]) -> list[NewJob | Invalid]:
         now_us = await self._store.now()
         documents = await self._with_calendars(caller, documents)
         parsed = []
@@ -105,7 +116,11 @@ class Commands:
             parsed.append(self._parse(document, caller, now_us))
             if number % 100 == 99:
                 await asyncio.sleep(0)  # a large batch must not hold up everybody else
-        parsed = await self._with_known_secrets(caller, parsed)
+        return await self._with_known_secrets(caller, parsed)
+
+    async def save_jobs(
+        self, caller: Caller, parsed: list[NewJob | Invalid], once: Once | None, *, atomic: bool
+    ) -> list[str | HoraeError]:
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else _undone() for job in parsed]
@@ -334,6 +349,83 @@ class Commands:
     async def change_queue(self, caller: Caller, queue: str, fields: dict[str, Any], once: Once | None) -> None:
         await self._store.change_queue(caller.asked(once), caller.tenant, queue, fields)
         self._wake()
+
+    async def count_letters(self, caller: Caller, which: Replays) -> list[str]:
+        return await self._store.count_letters(caller.tenant, which, MOST_REPLAYS)
+
+    async def replay_many(
+        self, caller: Caller, which: Replays, expected: int | None, rate: float | None, once: Once | None
+    ) -> list[str]:
+        """`rate` is runs a second; without one they all are due at once."""
+        step_us = 0 if rate is None else round(1e6 / rate)
+        run_ids = await self._store.replay_many(
+            caller.asked(once), caller.tenant, which, expected, step_us, MOST_REPLAYS
+        )
+        self._wake()
+        return run_ids
+
+    async def drain_worker(self, caller: Caller, worker: str, once: Once | None) -> None:
+        await self._store.ask_to_drain(caller.asked(once), caller.tenant, worker)
+
+    async def backfill(self, caller: Caller, word: str, wish: BackfillRequest, once: Once | None) -> Backfilled:
+        """The due times that got a run, or would get one. Slice by slice, each a transaction of its own: a repeat goes
+        on where a broken one ended, since a due time is backfilled once.
+        """
+        job = await self._store.backfill_facts(caller.tenant, word)
+        if wish.to_us > job.now_us:
+            detail = f"{format_instant(wish.to_us)} is to come; it is {format_instant(job.now_us)} now."
+            raise Invalid([Fault("/to", detail, "A backfill is about the past: end it now or earlier.")])
+        if job.definition.overlap in ("skip", "replace") and not wish.is_dry:
+            detail = f'All but one of these runs would be given up: the job has overlap "{job.definition.overlap}".'
+            raise Conflict(f'{detail} Set overlap to "queue" or "allow" first.', "overlap")
+        priority = wish.priority or "LOW"
+        made: list[int] = []
+        looked_at = 0
+        for start, dues in _slices(job, wish.from_us, wish.to_us):
+            room = wish.most - len(made)
+            if wish.is_dry:
+                made += (await self._store.missing(job.job_id, dues))[:room]
+            else:
+                key = once if once is None or not start else Once(once.tenant, f"{once.key}\n{start}", once.request)
+                asked, tenant = caller.asked(key), caller.tenant
+                made += await self._store.backfill(asked, tenant, job.job_id, job.version, dues, priority, room)
+            looked_at += len(dues)
+            if len(made) >= wish.most or looked_at >= MOST_DUES:
+                last = made[-1] if len(made) >= wish.most else dues[-1]
+                self._wake()
+                return Backfilled(made, last + 1 if last < wish.to_us else None)
+        self._wake()
+        return Backfilled(made, None)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillRequest:
+    from_us: int
+    to_us: int
+    most: int
+    is_dry: bool = False
+    priority: Priority | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backfilled:
+    """Due times, and from where on there may be more."""
+
+    dues: list[int]
+    next_us: int | None
+
+
+def _slices(job: Backfill, from_us: int, to_us: int) -> Iterator[tuple[int, list[int]]]:
+    """The due times of a range, a thousand at a time, each slice with its number."""
+    schedule = schedule_of(job.definition, job.job_id, job.created_us)
+    after_us = from_us - 1
+    for number in count():
+        dues = [due_us for due_us in upcoming(schedule, after_us, SLICE) if due_us <= to_us]
+        if dues:
+            yield number, dues
+        if len(dues) < SLICE:
+            return
+        after_us = dues[-1]
 
 
 @dataclass(frozen=True, slots=True)

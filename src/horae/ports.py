@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from horae.core.access import KeyFacts, Quota
-from horae.core.job import Definition
+from horae.core.job import Definition, Priority
 from horae.core.plan import Plan
 from horae.core.rate import Taken
 
@@ -416,6 +416,25 @@ class NewRun:
     parent_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A job whose past is asked for, and the store's time."""
+
+    job_id: str
+    definition: Definition
+    version: int
+    created_us: int
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Which dead letters a replay in bulk is about: a job by id or name, and what its runs must be like."""
+
+    job_word: str | None
+    filters: JsonObject
+
+
 class Merge(Protocol):
     """Makes the new definition out of the current one, under the job's lock."""
 
@@ -485,6 +504,29 @@ class JobStore(Protocol):
 
     def discard(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
+    def backfill_facts(self, tenant: str, word: str) -> Awaitable[Backfill]: ...
+
+    def missing(self, job_id: str, dues: list[int]) -> Awaitable[list[int]]: ...
+
+    def backfill(
+        self,
+        asked: Asked | None,
+        tenant: str,
+        job_id: str,
+        version: int,
+        dues: list[int],
+        priority: Priority,
+        most: int,
+    ) -> Awaitable[list[int]]: ...
+
+    def count_letters(self, tenant: str, which: Replays, most: int) -> Awaitable[list[str]]: ...
+
+    def replay_many(
+        self, asked: Asked | None, tenant: str, which: Replays, expected: int | None, step_us: int, most: int
+    ) -> Awaitable[list[str]]: ...
+
+    def ask_to_drain(self, asked: Asked | None, tenant: str, worker: str) -> Awaitable[None]: ...
+
 
 StoredRow = Mapping[str, Any]
 
@@ -539,6 +581,49 @@ class ChangeStore(JobStore, AdminStore, Protocol):
     """Every change that people ask for."""
 
 
+class Page(NamedTuple):
+    """A page of a list, newest first, and below which id to go on; None when there is nothing left.
+
+    A search for what is rare ends after so many rows: its page may be short, or empty, and still go on.
+    """
+
+    rows: list[StoredRow]
+    before_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand: waiting lines, counts that stop at `most_counted`, and the newest runs that were due within the
+    window and are over, by status; no more than `sample` of each.
+    """
+
+    now_us: int
+    most_counted: int
+    window_us: int
+    sample: int
+    lines: list[StoredRow]
+    counts: StoredRow
+    recent: dict[str, list[StoredRow]]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """A part of the jobs that have due times to come, and below which name and id to go on."""
+
+    rows: list[StoredRow]
+    after: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What changed since an instant: jobs, runs that started, runs that ended. No more than so many of each."""
+
+    now_us: int
+    jobs: list[StoredRow]
+    started: list[StoredRow]
+    ended: list[StoredRow]
+
+
 class ViewStore(AccessStore, Protocol):
     """What people look at. Rows carry the store's column names; times are microseconds."""
 
@@ -554,7 +639,7 @@ class ViewStore(AccessStore, Protocol):
 
     def runs(
         self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
-    ) -> Awaitable[list[StoredRow]]: ...
+    ) -> Awaitable[Page]: ...
 
     def run(self, tenant: str, run_id: str) -> Awaitable[tuple[StoredRow, list[StoredRow]]]: ...
 
@@ -573,10 +658,20 @@ class ViewStore(AccessStore, Protocol):
     def versions(self, tenant: str, word: str) -> Awaitable[list[StoredRow]]: ...
 
     def dead_letters(
-        self, tenant: str, job_word: str | None, before_id: str | None, most: int
-    ) -> Awaitable[list[StoredRow]]: ...
+        self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
+    ) -> Awaitable[Page]: ...
 
     def workers(self) -> Awaitable[list[StoredRow]]: ...
+
+    def stats(self, tenant: str) -> Awaitable[Standing]: ...
+
+    def schedules_version(self, tenant: str) -> Awaitable[tuple[int, int]]: ...
+
+    def schedules(self, tenant: str, until_us: int, after: tuple[str, str] | None) -> Awaitable[Schedules]: ...
+
+    def staged(self, tenant: str, from_us: int, until_us: int, after_id: str) -> Awaitable[list[StoredRow]]: ...
+
+    def happened(self, tenants: list[str], since_us: int, most: int) -> Awaitable[Happened]: ...
 
     def recall(self, once: Once) -> Awaitable[Answer | None]: ...
 

@@ -146,8 +146,8 @@ class Horae:
     async def runs(self, job: str) -> list[dict[str, Any]]:
         """Oldest first."""
         names = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
-        rows = await self.store.runs(self.caller.tenant, job, dict.fromkeys(names), None, 1000)
-        return [dict(row) for row in reversed(rows)]
+        page = await self.store.runs(self.caller.tenant, job, dict.fromkeys(names), None, 1000)
+        return [dict(row) for row in reversed(page.rows)]
 
     async def verify(self) -> Report:
         """The check of everything that happened so far against the promise."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from typing import Any
 
 import asyncpg
 import pytest
 
 import horae.store
-from horae.store import claims, job_lists, plans, results
+from horae.store import claims, job_lists, plans, results, run_lists
 from horae.store.database import Statement
 from horae.store.postgres import SESSION, PostgresDatabase
 from horae.store.sqlite import SqliteDatabase
@@ -33,19 +34,26 @@ def statements() -> list[tuple[str, Statement]]:
 
 
 def list_statements() -> list[tuple[str, Statement]]:
-    """Every walk through the jobs with no filter, with each alone and with all of them."""
-    every = job_lists.FILTERS
-    chosen = [frozenset[str](), *(frozenset({name}) for name in every), frozenset(every)]
+    """Every walk through jobs and runs with no filter, with each alone and with all of them."""
     flags = [(is_descending, has_place) for is_descending in (False, True) for has_place in (False, True)]
-    return [
-        (
-            f"job_lists.{walk}",
-            job_lists.statement_of(walk, filters, is_descending=is_descending, has_place=has_place),
-        )
+    of_jobs = [
+        (f"job_lists.{walk}", job_lists.statement_of(walk, names, is_descending=is_descending, has_place=has_place))
         for walk in job_lists.WALKS
-        for filters in chosen
+        for names in chosen(job_lists.FILTERS)
         for is_descending, has_place in flags
     ]
+    of_runs = [
+        (f"run_lists.{name}", run_lists.statement_of(name, names))
+        for name, walk in run_lists.WALKS.items()
+        for names in chosen(walk.filters)
+    ]
+    of_letters = [("run_lists", run_lists.letters_where(names)) for names in chosen(run_lists.LETTER_FILTERS)]
+    ends = [(f"run_lists.{walk}", run_lists.end_of(walk)) for walk in run_lists.WALKS]
+    return of_jobs + of_runs + of_letters + ends
+
+
+def chosen(names: Iterable[str]) -> list[frozenset[str]]:
+    return [frozenset(), *(frozenset({name}) for name in names), frozenset(names)]
 
 
 async def test_every_statement_is_understood_by_postgres(postgres_database: str) -> None:

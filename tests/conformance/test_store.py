@@ -236,13 +236,13 @@ async def test_a_dead_letter_is_replayed_once(world: World, store: Store) -> Non
     job = await world.job()
     run = await world.run_now(job)
     await world.settle(await world.claim(), "failed", "exception")
-    assert [r["id"] for r in await store.dead_letters(TENANT, None, None, 10)] == [run]
+    assert [r["id"] for r in (await store.dead_letters(TENANT, None, {}, None, 10)).rows] == [run]
 
     first = await store.replay(None, TENANT, run)
     second = await store.replay(None, TENANT, run)
 
     assert first == second != run
-    assert await store.dead_letters(TENANT, None, None, 10) == []
+    assert (await store.dead_letters(TENANT, None, {}, None, 10)).rows == []
 
 
 async def test_retry_gives_the_same_run_one_more_attempt(world: World, store: Store) -> None:

@@ -68,7 +68,7 @@ class World:
 
     async def runs(self, job: str | None = None) -> list[Any]:
         filters = dict.fromkeys(("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us"))
-        return list(await self.store.runs(TENANT, job, filters, None, 1000))
+        return list((await self.store.runs(TENANT, job, filters, None, 1000)).rows)
 
     async def statuses(self, job: str) -> list[str]:
         """Oldest first."""

@@ -106,7 +106,7 @@ async def test_exhausted_attempts_end_in_the_dead_letters() -> None:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "retries": 1})
         await horae.advance(30)
         (run,) = await horae.runs(job)
-        letters = await horae.store.dead_letters("default", None, None, 10)
+        letters = (await horae.store.dead_letters("default", None, {}, None, 10)).rows
 
     assert (run["status"], run["attempt"], run["error"]) == ("failed", 2, "boom")
     assert [letter["id"] for letter in letters] == [run["id"]]

@@ -191,7 +191,7 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_setting_is_documented_with_its_default_and_its_flag() -> None:
     documented = {codes(row[0])[0]: row[1:3] for row in rows(prose(DOCS / "settings.md")) if len(row) == 4}
     dev, serve = (read_settings({}, {}, is_dev=is_dev) for is_dev in (True, False))
-    flags = {option for command in command_line.commands.values() for param in command.params for option in param.opts}
+    flags = every_flag(command_line)
 
     expected = {}
     for field in fields(Settings):
@@ -202,6 +202,11 @@ def test_every_setting_is_documented_with_its_default_and_its_flag() -> None:
         flag = f"--{field.name.replace('_', '-')}"
         expected[f"HORAE_{field.name.upper()}"] = [default, f"`{flag}`" if flag in flags else ""]
     assert documented == expected
+
+
+def every_flag(command: Any) -> set[str]:
+    own = {option for param in command.params for option in param.opts}
+    return own.union(*(every_flag(each) for each in getattr(command, "commands", {}).values()))
 
 
 def shown_default(value: object) -> str:
@@ -225,7 +230,7 @@ def test_the_other_variables_and_the_commands_are_documented() -> None:
 def test_every_variable_and_flag_on_a_page_exists(page: Path) -> None:
     text = page.read_text()
     variables = {f"HORAE_{field.name.upper()}" for field in fields(Settings)} | OTHER_VARIABLES | GIVEN_TO_JOBS
-    flags = {option for command in command_line.commands.values() for param in command.params for option in param.opts}
+    flags = every_flag(command_line)
 
     assert set(re.findall(r"HORAE_\w+", text)) <= variables
     assert set(re.findall(r"(?<=[` ])--[a-z-]+", text)) <= flags

@@ -26,8 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.api.access import Access, check_role
 from horae.api.audit import Audit
-from horae.api.body import read_body
+from horae.api.body import is_ndjson, read_body
 from horae.api.calendars import Calendars
+from horae.api.dead_letters import DeadLetters
+from horae.api.events import Events
+from horae.api.fleet import Fleet
+from horae.api.forecast import Forecasts
 from horae.api.history import Export, Records
 from horae.api.jobs import Explain, Jobs
 from horae.api.keys import Keys
@@ -78,10 +82,14 @@ def make_app(
         [
             *Jobs(commands, views, around.explain).operations(),
             *Runs(commands, views, around.is_stopping).operations(),
+            *DeadLetters(commands, views).operations(),
+            *Fleet(commands, views).operations(),
+            *Events(views, around.is_stopping).operations(),
             *Calendars(commands, views).operations(),
             *Secrets(commands, views).operations(),
             *Webhooks(commands, views).operations(),
             *Previews(views).operations(),
+            *Forecasts(views).operations(),
             *Keys(commands, views).operations(),
             *Tenants(commands, views).operations(),
             *Audit(views).operations(),
@@ -164,12 +172,13 @@ class Door:
         caller, told = await self._limiter.admit(replace(caller, request_id=request.scope[REQUEST_ID]))
         request.scope[TOLD] = told
         query = read_query(request, operation.query)
-        body = await read_body(request, operation.takes.most_bytes) if operation.takes else b""
+        is_streamed = _is_streamed(request, operation)
+        body = await read_body(request, operation.takes.most_bytes) if operation.takes and not is_streamed else b""
         once = _once(request, caller, body, self._base) if operation.method == "POST" else None
         if once is not None and (answer := await self._views.recall(once)) is not None:
             document = msgspec.json.decode(answer.body)
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
-        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once)
+        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_streamed)
         is_change = operation.method != "GET"
         if is_change:
             hit("change.before_commit")
@@ -261,6 +270,12 @@ def _once(request: Request, caller: Caller, body: bytes, base: str) -> Once | No
     digest = sha256(f"{request.method} {path}?{request.url.query}\n".encode())
     digest.update(body)
     return Once(caller.tenant, key, digest.hexdigest())
+
+
+def _is_streamed(request: Request, operation: Operation) -> bool:
+    """Lines are served as they come, unless a key or all-or-none asks for the whole body first."""
+    is_whole = KEY_HEADER in request.headers or request.query_params.get("atomic")
+    return operation.takes is not None and operation.takes.is_streamed and is_ndjson(request) and not is_whole
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

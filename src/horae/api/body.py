@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NoReturn
 
@@ -23,6 +24,7 @@ from horae.core.schedule import HORIZON_US
 MOST_BYTES = 1 << 20
 MOST_BATCH_BYTES = 64 << 20
 MOST_ITEMS = 10_000
+MOST_LINES = 100_000
 # A value of JSON may be two bytes, its Python object is 30 times that: this bounds what a body of 64 MiB can take.
 MOST_VALUES = 2_000_000
 LARGE_BYTES = 256 << 10
@@ -57,6 +59,77 @@ async def _read_all(request: Request, most: int) -> bytes:
             raise _too_large(most)
         parts.append(part)
     return b"".join(parts)
+
+
+def is_ndjson(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() in _NDJSON
+
+
+async def stream_lines(request: Request, at_once: int) -> AsyncIterator[list[Any | HoraeError]]:
+    """The lines of a body as they come, `at_once` at a time and decoded; one that is not JSON is an error in its place.
+
+    What ends the stream early (too many, too slow) is the last item: those before it have been dealt with by then.
+    """
+    _media_type(request)
+    reader = _LineReader(request)
+    number = 0
+    while not reader.is_over:
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                lines = await reader.read(at_once)
+        except TimeoutError:
+            yield [Refused(408, "slow_body", f"The next lines did not arrive within {BODY_SECONDS} seconds.")]
+            return
+        items = []
+        for line in lines:
+            number += 1
+            if line.strip():
+                items.append(_line(line, number))
+        if reader.fault is not None:
+            items.append(reader.fault)
+        if items:
+            yield items
+
+
+class _LineReader:
+    def __init__(self, request: Request) -> None:
+        self._parts = request.stream().__aiter__()
+        self._rest = b""
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._count = 0
+        self._has_ended = False
+        self.fault: HoraeError | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.fault is not None or (self._has_ended and not self._lines)
+
+    async def read(self, most: int) -> list[bytes]:
+        while len(self._lines) < most and not self._has_ended and self.fault is None:
+            await self._more()
+        taken = [self._lines.popleft() for _ in range(min(most, len(self._lines)))]
+        self._count += sum(1 for line in taken if line.strip())
+        if self._count > MOST_LINES:
+            taken = taken[: MOST_LINES - self._count]
+            detail = f"A body has at most {MOST_LINES:,} lines. Send the rest in another request."
+            self.fault = Refused(413, "too_large", detail)
+        return taken
+
+    async def _more(self) -> None:
+        try:
+            part = await anext(self._parts)
+        except StopAsyncIteration:
+            self._has_ended = True
+            self._lines += [self._rest] if self._rest else []
+            return
+        self._size += len(part)
+        *whole, self._rest = (self._rest + part).split(b"\n") if b"\n" in part else (self._rest + part,)
+        self._lines += whole
+        if self._size > MOST_BATCH_BYTES:
+            self.fault = _too_large(MOST_BATCH_BYTES)
+        elif len(self._rest) > MOST_BYTES + len(part):
+            self.fault = Refused(413, "too_large", f"A line has more than {MOST_BYTES:,} bytes.")
 
 
 async def read_json(request: Request, body: bytes) -> Any:
@@ -131,6 +204,12 @@ def check_instant(value: Any, pointer: str) -> int:
     if not 0 <= us < HORIZON_US:
         raise refuse(pointer, "a time from 1970 to 2200", value, hint="Write a time such as 2030-01-01T09:00:00Z.")
     return us
+
+
+def check_flag(value: Any, pointer: str) -> bool:
+    if not isinstance(value, bool):
+        raise refuse(pointer, "true or false", value, hint="Write true.")
+    return value
 
 
 def check_items(value: Any, pointer: str) -> list[Any]:

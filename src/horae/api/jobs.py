@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from horae.api.body import MOST_BATCH_BYTES, check_instant, read_fields, read_items
+from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items, stream_lines
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
 from horae.api.problems import problem_of
 from horae.api.query import (
@@ -25,10 +26,11 @@ from horae.api.query import (
 )
 from horae.api.runs import list_runs, read_run, refuse_past
 from horae.api.shapes import job_answer, status_answer, versions_answer
-from horae.commands import Commands
-from horae.core.checks import shown, text
+from horae.commands import BackfillRequest, Commands
+from horae.core.checks import FIELDS, integer, shown, text
+from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, Unavailable
-from horae.ports import JsonObject, Once, ViewStore
+from horae.ports import JsonObject, NewJob, Once, ViewStore
 
 Explain = Callable[[str, str, int | None], Awaitable[JsonObject]]
 
@@ -37,9 +39,22 @@ PART = 500
 ANY_VERSION = 0
 
 JOB = Takes("Job")
-BATCH = Takes("JobBatch", most_bytes=MOST_BATCH_BYTES, media_types=("application/json", "application/x-ndjson"))
+BATCH = Takes(
+    "JobBatch",
+    most_bytes=MOST_BATCH_BYTES,
+    media_types=("application/json", "application/x-ndjson"),
+    is_streamed=True,
+)
 RUN = Takes("RunRequest", is_optional=True)
 PAUSE = Takes("Pause", is_optional=True)
+BACKFILL = Takes("Backfill")
+BACKFILL_FIELDS = {
+    "from": check_instant,
+    "to": check_instant,
+    "max": integer(1, 10_000, 1000),
+    "dry_run": check_flag,
+    "priority": FIELDS["priority"][1],
+}
 PAUSE_FIELDS = {"until": check_instant, "reason": text(most=200, example="maintenance")}
 
 
@@ -59,7 +74,7 @@ class Jobs:
             get("/jobs", "listJobs", "List jobs", self.list, (*JOB_FILTERS, SORT, *page), gives="JobList"),
             post("/jobs:batch", "createJobs", "Create many jobs", self.create_many, (ATOMIC,), BATCH, "BatchAnswer"),
             get("/jobs/{job}", "getJob", "One job, by id or name", self.get, gives="JobAnswer"),
-            put("/jobs/{job}", "putJob", change_or_create, self.put, (), JOB, "JobAnswer"),
+            put("/jobs/{job}", "putJob", change_or_create, self.put, (), JOB, "JobAnswer", also={201: "JobAnswer"}),
             patch("/jobs/{job}", "changeJob", "Change the given fields", self.change, (), JOB, "JobAnswer"),
             delete("/jobs/{job}", "deleteJob", "No later run; the history stays", self.delete, gives="Deleted"),
             post("/jobs/{job}/run", "runJob", now_or_later, self.run, (), RUN, "RunId", 202),
@@ -69,6 +84,17 @@ class Jobs:
             get("/jobs/{job}/status", "getJobStatus", "How its latest run stands", self.status, gives="JobStatus"),
             get("/jobs/{job}/runs", "listRunsOfJob", "Its runs, newest first", self.runs, runs, gives="Runs"),
             get("/jobs/{job}/history", "getJobHistory", "The same as runs", self.runs, runs, gives="Runs"),
+            post(
+                "/jobs/{job}/backfill",
+                "backfillJob",
+                "Runs for past due times that have none",
+                self.backfill,
+                (),
+                BACKFILL,
+                "Backfilled",
+                202,
+                {200: "BackfillPlan"},
+            ),
             get("/jobs/{job}/versions", "listVersions", "Every edit", self.versions, gives="VersionList"),
             get("/jobs/{job}/explain", "explainJob", "Why it runs or not", self.explain, (AT,), gives="Explanation"),
         ]
@@ -78,12 +104,36 @@ class Jobs:
         return await self._job(call, job_id, 201)
 
     async def create_many(self, call: Call) -> Reply:
+        if call.is_streamed:
+            return _batch_answer(await self._create_streamed(call), call.request_id)
         items = await read_items(call.request, call.body, "jobs")
         create = self._create_all if call.query.get("atomic") else self._create_parts
-        answers = await create(call, items)
-        results = [_result(index, answer, call.request_id) for index, answer in enumerate(answers)]
-        created = sum(isinstance(answer, str) for answer in answers)
-        return Reply({"created": created, "failed": len(answers) - created, "results": results})
+        return _batch_answer(await create(call, items), call.request_id)
+
+    async def _create_streamed(self, call: Call) -> Sequence[str | HoraeError]:
+        """One slice is read and checked while the one before it is saved. A slice that is being saved when the caller
+        goes away is saved to its end.
+        """
+        answers: list[str | HoraeError] = []
+        saving: asyncio.Task[Sequence[str | HoraeError]] | None = None
+        try:
+            async for items in stream_lines(call.request, PART):
+                documents = [item for item in items if not isinstance(item, HoraeError)]
+                parsed = await self._commands.parse_jobs(call.caller, documents)
+                answers += await saving if saving is not None else []
+                saving = asyncio.create_task(self._save_part(call, items, parsed))
+        finally:
+            answers += await saving if saving is not None else []
+        return answers
+
+    async def _save_part(
+        self, call: Call, items: list[Any | HoraeError], parsed: list[NewJob | Invalid]
+    ) -> Sequence[str | HoraeError]:
+        try:
+            saved = iter(await self._commands.save_jobs(call.caller, parsed, None, atomic=False))
+        except (Unavailable, Conflict) as error:
+            return [item if isinstance(item, HoraeError) else error for item in items]
+        return [item if isinstance(item, HoraeError) else next(saved) for item in items]
 
     async def _create_all(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
         if any(isinstance(item, HoraeError) for item in items):
@@ -163,6 +213,21 @@ class Jobs:
         runs, cursor = await list_runs(self._views, call, call.word("job"))
         return Reply(runs, headers=next_link(call.request, cursor))
 
+    async def backfill(self, call: Call) -> Reply:
+        fields = read_fields(await call.document(), BACKFILL_FIELDS)
+        if missing := [name for name in ("from", "to") if name not in fields]:
+            hint = 'Write "from": "2030-01-01T00:00:00Z".'
+            raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', hint) for name in missing])
+        if fields["from"] > fields["to"]:
+            raise Invalid([Fault("/to", "The range ends before it begins.", "Swap from and to.")])
+        is_dry, most = fields.get("dry_run", False), fields.get("max", 1000)
+        wish = BackfillRequest(fields["from"], fields["to"], most, is_dry, fields.get("priority"))
+        done = await self._commands.backfill(call.caller, call.word("job"), wish, call.once)
+        answer = {"runs": len(done.dues), "next_from": None if done.next_us is None else format_instant(done.next_us)}
+        if is_dry:
+            return Reply(answer | {"times": [format_instant(us) for us in done.dues], "dry_run": True})
+        return Reply(answer, 202)
+
     async def versions(self, call: Call) -> Reply:
         rows = await self._views.versions(call.caller.tenant, call.word("job"))
         return Reply({"versions": versions_answer(rows)})
@@ -172,6 +237,12 @@ class Jobs:
 
     async def _job(self, call: Call, word: str, status: int = 200) -> Reply:
         return Reply(job_answer(await self._views.job(call.caller.tenant, word)), status)
+
+
+def _batch_answer(answers: Sequence[str | HoraeError], request_id: str) -> Reply:
+    results = [_result(index, answer, request_id) for index, answer in enumerate(answers)]
+    created = sum(isinstance(answer, str) for answer in answers)
+    return Reply({"created": created, "failed": len(answers) - created, "results": results})
 
 
 def _result(index: int, answer: str | HoraeError, request_id: str) -> JsonObject:

@@ -27,6 +27,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"]}
 _DURATION: Schema = {"type": ["string", "number"], "examples": ["30s", "1h30m"]}
 _ANY: Schema = {}
+_TRUE: Schema = {"const": True}
 _OBJECT: Schema = {"type": "object"}
 _PRIORITY: Schema = {"type": ["string", "integer"], "examples": list(PRIORITY_NUMBER)}
 _SCHEDULE: Schema = {
@@ -101,6 +102,7 @@ def _path_parameters(operation: Operation) -> list[dict[str, Any]]:
 _WORDS = {
     "job": "The id or the name of a job",
     "run": "The id of a run",
+    "worker": "The id of a worker",
     "calendar": "The name of a calendar",
     "secret": "The name of a secret",
     "webhook": "The id or the name of a webhook",
@@ -120,6 +122,8 @@ def _headers(operation: Operation) -> list[dict[str, Any]]:
     told = [_header(TENANT_HEADER, "An admin acts for this tenant", "[A-Za-z0-9._-]{1,64}")]
     if operation.method == "POST":
         told.append(_header("Idempotency-Key", "The same key and request: done once, answered alike", "[!-~]{1,255}"))
+    if operation.gives in ("Text", "Stream"):
+        told.append(_header("Last-Event-ID", "Go on after this event of an earlier stream", "[0-9]{1,16}"))
     if _has_versions(operation):
         told.append(_header("If-Match", "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
     return told
@@ -142,8 +146,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
         | (frozenset() if _has_versions(operation) else frozenset({"412"}))
     )
     good = {str(operation.status): _response(operation.gives)}
-    if operation.method == "PUT":
-        good["201"] = _response(operation.gives)
+    good |= {str(status): _response(gives) for status, gives in operation.also.items()}
     problem = {"application/problem+json": {"schema": _ref("Problem")}}
     bad = {
         status: {"description": about, "content": problem}
@@ -154,8 +157,9 @@ def _responses(operation: Operation) -> dict[str, Any]:
 
 
 def _response(name: str) -> dict[str, Any]:
-    if name == "Text":
-        content = {"text/plain": {"schema": _TEXT}, "text/event-stream": {"schema": _TEXT}}
+    if name in ("Text", "Stream"):
+        media = ("text/plain", "text/event-stream") if name == "Text" else ("text/event-stream",)
+        content = {each: {"schema": _TEXT} for each in media}
     elif name == "Lines":
         content = {NDJSON: {"schema": _TEXT}}
     else:
@@ -353,8 +357,68 @@ _STATUS: Schema = {
     "retry_count": _COUNT,
     "latest_run": {"oneOf": [_ref("Run"), {"type": "null"}]},
 }
+_LINE: Schema = {
+    "queue": _TEXT,
+    "priority": _TEXT,
+    "needs": _TEXT_OR_NULL,
+    "queued": _COUNT,
+    "pending": _COUNT,
+    "oldest_seconds": _COUNT_OR_NULL,
+}
+_RECENT: Schema = {
+    "window_seconds": {"type": "number"},
+    "succeeded": _COUNT,
+    "failed": _COUNT,
+    "per_second": {"type": "number"},
+    "lateness_ms": _record(dict.fromkeys(("p50", "p95", "p99", "max"), _COUNT_OR_NULL)),
+}
+_STATS: Schema = {
+    "at": _TIME,
+    "jobs": _COUNT,
+    "runs": _record({"running": _COUNT, "queued": _COUNT, "pending": _COUNT}),
+    "dead_letters": _COUNT,
+    "counted_up_to": _COUNT,
+    "waiting": {"type": "array", "items": _record(_LINE)},
+    "workers": _record({"alive": _COUNT, "slots": _COUNT, "running": _COUNT}),
+    "recent": _record(_RECENT),
+}
+_BUCKET: Schema = {
+    "at": _TIME,
+    "runs": _COUNT,
+    "by": {"type": "array", "items": _record({"priority": _TEXT, "queue": _TEXT, "runs": _COUNT})},
+}
+_FORECAST: Schema = {
+    "from": _TIME,
+    "to": _TIME,
+    "bucket": _TEXT,
+    "runs": _COUNT,
+    "jobs": _COUNT,
+    "is_complete": {"type": "boolean"},
+    "buckets": {"type": "array", "items": _record(_BUCKET)},
+}
 _RESULT = _record({"index": _COUNT, "job_id": _TEXT, "error": _ref("Problem")}, optional=("job_id", "error"))
 _RUN_REQUEST: Schema = {"payload": _ANY, "priority": _PRIORITY, "run_at": _TIME_OR_NULL}
+_BACKFILL: Schema = {
+    "from": _TIME,
+    "to": _TIME,
+    "max": {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 1000},
+    "dry_run": {"type": "boolean"},
+    "priority": _PRIORITY,
+}
+_LETTER_FILTER: Schema = {
+    "job": _TEXT,
+    "queue": _TEXT,
+    "priority": _PRIORITY,
+    "reason": _TEXT,
+    "due_after": _TIME,
+    "due_before": _TIME,
+}
+_REPLAY: Schema = {
+    "filter": {"type": ["object", "null"], "properties": _LETTER_FILTER, "additionalProperties": False},
+    "dry_run": {"type": "boolean"},
+    "expected_count": {"type": "integer", "minimum": 0, "maximum": 10_000},
+    "rate": {"type": "number", "exclusiveMinimum": 0, "maximum": 10_000},
+}
 _PREVIEW: Schema = {
     "schedule": _SCHEDULE,
     "timezone": _TEXT,
@@ -401,6 +465,14 @@ _SCHEMAS: dict[str, Schema] = {
     "RunId": _record({"run_id": _TEXT}),
     "RunIds": _record({"created": _COUNT, "run_ids": {"type": "array", "items": _TEXT}}),
     "DeadList": _list("dead_letters", "Run"),
+    "Backfill": _sent(_BACKFILL, "from", "to"),
+    "Backfilled": _record({"runs": _COUNT, "next_from": _TIME_OR_NULL}),
+    "BackfillPlan": _record(
+        {"runs": _COUNT, "next_from": _TIME_OR_NULL, "times": {"type": "array", "items": _TIME}, "dry_run": _TRUE}
+    ),
+    "Replay": _sent(_REPLAY),
+    "Replayed": _record({"count": _COUNT, "run_ids": {"type": "array", "items": _TEXT}}),
+    "ReplayPlan": _record({"count": _COUNT, "replay_of": {"type": "array", "items": _TEXT}, "dry_run": _TRUE}),
     "Discarded": _record({"deleted": {"const": True}, "run_id": _TEXT}),
     "WorkerList": _record({"workers": {"type": "array", "items": _record(_WORKER)}}),
     "Preview": _sent(_PREVIEW, "schedule"),
@@ -411,5 +483,8 @@ _SCHEMAS: dict[str, Schema] = {
             "warnings": {"type": "array", "items": _TEXT},
         }
     ),
+    "Drained": _record({"worker_id": _TEXT, "state": {"const": "draining"}}),
+    "Stats": _record(_STATS),
+    "Forecast": _record(_FORECAST),
     "Problem": _record(_PROBLEM),
 }

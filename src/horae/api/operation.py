@@ -33,6 +33,7 @@ class Call:
     query: Mapping[str, Any]
     body: bytes
     once: Once | None
+    is_streamed: bool = False
 
     def word(self, name: str) -> str:
         """A part of the path: an id or a name."""
@@ -69,12 +70,13 @@ Serve: TypeAlias = Callable[[Call], Awaitable[Reply | Response]]
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """The body of a request, by the name of its schema."""
+    """The body of a request, by the name of its schema. Lines of JSON may be `streamed`: served while they come."""
 
     schema: str
     is_optional: bool = False
     most_bytes: int = MOST_BYTES
     media_types: tuple[str, ...] = ("application/json",)
+    is_streamed: bool = False
 
 
 NOTHING = Takes("Nothing", is_optional=True)
@@ -82,7 +84,8 @@ NOTHING = Takes("Nothing", is_optional=True)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`gives` names the schema of the answer. An operation that takes nothing does not look at the body.
+    """`gives` names the schema of the answer, `also` those of other good answers by status. An operation that takes
+    nothing does not look at the body.
 
     `role` is the least that a caller must have; roles.py says it. `is_global` is for admins of the whole installation.
     An answer that `is_secret` is kept nowhere, not even for a repeat.
@@ -97,6 +100,7 @@ class Operation:
     takes: Takes | None = None
     gives: str = "Object"
     status: int = 200
+    also: Mapping[int, str] = field(default_factory=dict)
     role: Role = "admin"
     is_global: bool = False
     is_secret: bool = False

@@ -14,7 +14,7 @@ import msgspec
 from starlette.requests import Request
 
 from horae.api.body import check_instant
-from horae.core.checks import FIELDS, Check, Collector, escape, nearest, shown
+from horae.core.checks import FIELDS, Check, Collector, duration, escape, nearest, shown
 from horae.core.errors import Fault, Invalid
 from horae.core.job import PRIORITY_NUMBER
 from horae.core.run import REASONS
@@ -168,10 +168,10 @@ def _word(names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> Ch
         word.casefold(): name for word, name in (synonyms or {}).items()
     }
 
-    def read(text: str, pointer: str) -> str:
-        if (name := known.get(text.casefold())) is not None:
+    def read(text: Any, pointer: str) -> str:
+        if isinstance(text, str) and (name := known.get(text.casefold())) is not None:
             return name
-        near = nearest(text, known.values())
+        near = nearest(text, known.values()) if isinstance(text, str) else None
         hint = f"Did you mean {near}?" if near else f"Write {next(iter(known.values()))}."
         raise Invalid([Fault(pointer, f"This must be one of {', '.join(names)}; got {shown(text)}.", hint)])
 
@@ -206,7 +206,9 @@ def _one_of(names: Iterable[str]) -> dict[str, Any]:
 
 
 _TIME = {"type": "string", "format": "date-time"}
+_LENGTH = {"type": "string", "default": "1m", "examples": ["1m", "1h"]}
 
+check_reason = _word(sorted(REASONS))
 LIMIT = Parameter(
     "limit", _limit, "How many at most", {"type": "integer", "minimum": 1, "maximum": LARGEST_LIMIT, "default": 100}
 )
@@ -217,6 +219,9 @@ AT = Parameter("at", check_instant, "The instant to explain; the next due time i
 ATOMIC = Parameter("atomic", _flag, "All or none", {"type": "boolean"})
 FOLLOW = Parameter("follow", _flag, "As server-sent events, until the run is over", {"type": "boolean"})
 ATTEMPT = Parameter("attempt", _number, "Only of this attempt", {"type": "integer", "minimum": 1})
+FROM = Parameter("from", check_instant, "From this time on, not before now; now if left out", _TIME)
+TO = Parameter("to", check_instant, "Until this time; a day later if left out", _TIME)
+BUCKET = Parameter("bucket", duration(1_000_000, 86_400_000_000, "1m"), "How long each stretch is", _LENGTH)
 JOB = Parameter("job", _text, "Of this job: its id or its name")
 DUE_BEFORE = Parameter("due_before", check_instant, "Due before this time", _TIME)
 
@@ -229,14 +234,17 @@ JOB_FILTERS = (
     PRIORITY,
     DUE_BEFORE,
 )
-RUN_FILTERS = (
-    Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", _one_of(RUN_STATUSES)),
+DEAD_FILTERS = (
     QUEUE,
     PRIORITY,
     Parameter("due_after", check_instant, "Due at this time or later", _TIME),
     DUE_BEFORE,
+    Parameter("reason", check_reason, "With this reason", _one_of(sorted(REASONS))),
+)
+RUN_FILTERS = (
+    Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", _one_of(RUN_STATUSES)),
+    *DEAD_FILTERS,
     Parameter("worker", _text, "On this worker"),
-    Parameter("reason", _word(sorted(REASONS)), "With this reason", _one_of(sorted(REASONS))),
 )
 DELIVERY_STATE = Parameter("state", _word(DELIVERY_STATES), "In this state", _one_of(DELIVERY_STATES))
 SORT = Parameter("sort", _word(SORTS), "The order", {**_one_of(SORTS), "default": "name"})
@@ -250,9 +258,12 @@ def job_filters(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def run_filters(values: Mapping[str, Any]) -> dict[str, Any]:
     status = values.get("status")
+    return dead_filters(values) | {"status": status.lower() if status else None, "worker": values.get("worker")}
+
+
+def dead_filters(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "status": status.lower() if status else None,
-        **{name: values.get(name) for name in ("queue", "priority", "worker", "reason")},
+        **{name: values.get(name) for name in ("queue", "priority", "reason")},
         "due_after_us": values.get("due_after"),
         "due_before_us": values.get("due_before"),
     }

@@ -15,11 +15,12 @@ LEAST: dict[Role, tuple[str, ...]] = {
         "listJobs", "getJob", "getJobStatus", "listRunsOfJob", "getJobHistory", "listVersions", "explainJob",
         "listRuns", "getRun", "getLogs", "listDeadLetters", "listWorkers", "listQueues", "previewSchedule",
         "listCalendars", "getCalendar", "listSecrets", "listWebhooks", "getWebhook", "listDeliveriesOf",
-        "listDeliveries",
+        "listDeliveries", "getStats", "watch", "getForecast",
     ),
     "operator": (
         "runJob", "runJobNow", "runJobManyTimes", "pauseJob", "resumeJob", "cancelRun", "retryRun", "replayRun",
         "discardRun", "pauseQueue", "resumeQueue", "testWebhook", "resendDelivery",
+        "backfillJob", "replayRuns", "drainWorker",
     ),
     "editor": (
         "createJob", "createJobs", "putJob", "changeJob", "deleteJob", "changeQueue", "putCalendar", "deleteCalendar",

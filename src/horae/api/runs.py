@@ -1,4 +1,4 @@
-"""Routes of runs, their logs, the dead letters and the workers."""
+"""Routes of runs and their logs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from horae.api.body import MOST_BATCH_BYTES, check_instant, check_items, read_fields
-from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, post
+from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, get, post
 from horae.api.query import (
     ATTEMPT,
     CURSOR,
@@ -23,13 +23,13 @@ from horae.api.query import (
     before_of,
     run_filters,
 )
-from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, worker_answer
+from horae.api.shapes import attempts_answer, is_over, run_answer, run_status
 from horae.commands import Commands, RunRequest
 from horae.core.checks import FIELDS, Collector, check_size, short_text
 from horae.core.document import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
-from horae.ports import JsonObject, StoredRow, ViewStore
+from horae.ports import JsonObject, Page, ViewStore
 
 BATCH = Takes("RunBatch", most_bytes=MOST_BATCH_BYTES)
 RUN_FIELDS = {"payload": check_size, "priority": FIELDS["priority"][1], "run_at": check_instant}
@@ -57,12 +57,6 @@ class Runs:
             get("/runs/{run}/logs", "getLogs", "What it printed", self.logs, (FOLLOW, ATTEMPT), gives="Text"),
             post("/runs/{run}/cancel", "cancelRun", "End it, or stop it", self.cancel, (), NOTHING, "Run", 202),
             post("/runs/{run}/retry", "retryRun", "One more attempt", self.retry, (), NOTHING, "Run", 202),
-            get(
-                "/dead-letters", "listDeadLetters", "Failed for good", self.dead_letters, (JOB, *page), gives="DeadList"
-            ),
-            post("/dead-letters/{run}/replay", "replayRun", "Run it anew", self.replay, (), NOTHING, "RunId", 202),
-            delete("/dead-letters/{run}", "discardRun", "Out of the dead letters", self.discard, gives="Discarded"),
-            get("/workers", "listWorkers", "Who runs the runs", self.workers, gives="WorkerList"),
         ]
 
     async def list(self, call: Call) -> Reply:
@@ -101,23 +95,6 @@ class Runs:
     async def _run(self, call: Call) -> Reply:
         row, _ = await self._views.run(call.caller.tenant, call.word("run"))
         return Reply(run_answer(row), 202)
-
-    async def dead_letters(self, call: Call) -> Reply:
-        limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "dead")
-        rows = await self._views.dead_letters(call.caller.tenant, call.query.get("job"), before, limit + 1)
-        runs, cursor = _page(rows, limit, "dead")
-        return Reply({"dead_letters": runs, "next_cursor": cursor})
-
-    async def replay(self, call: Call) -> Reply:
-        read_fields(await call.fields(), {})
-        return Reply({"run_id": await self._commands.replay(call.caller, call.word("run"), call.once)}, 202)
-
-    async def discard(self, call: Call) -> Reply:
-        await self._commands.discard(call.caller, call.word("run"))
-        return Reply({"deleted": True, "run_id": call.word("run")})
-
-    async def workers(self, call: Call) -> Reply:
-        return Reply({"workers": [worker_answer(row) for row in await self._views.workers()]})
 
     async def logs(self, call: Call) -> Response:
         row, _ = await self._views.run(call.caller.tenant, call.word("run"))
@@ -172,8 +149,8 @@ class Runs:
 async def list_runs(views: ViewStore, call: Call, job: str | None) -> tuple[list[JsonObject], str | None]:
     """One page and the cursor of the next."""
     limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "runs")
-    rows = await views.runs(call.caller.tenant, job, run_filters(call.query), before, limit + 1)
-    return _page(rows, limit, "runs")
+    page = await views.runs(call.caller.tenant, job, run_filters(call.query), before, limit)
+    return page_answer(page, "runs")
 
 
 async def read_run(views: ViewStore, document: object) -> RunRequest:
@@ -196,9 +173,9 @@ def _request(document: object, now_us: int, pointer: str) -> RunRequest:
     return RunRequest(payload, fields.get("priority"), run_at_us)
 
 
-def _page(rows: list[StoredRow], limit: int, list_: str) -> tuple[list[JsonObject], str | None]:
-    cursor = Cursor(list_, None, rows[limit - 1]["id"]).text() if len(rows) > limit else None
-    return [run_answer(row) for row in rows[:limit]], cursor
+def page_answer(page: Page, list_: str) -> tuple[list[JsonObject], str | None]:
+    cursor = None if page.before_id is None else Cursor(list_, None, page.before_id).text()
+    return [run_answer(row) for row in page.rows], cursor
 
 
 def _event(kind: str, document: JsonObject, id_: str) -> bytes:

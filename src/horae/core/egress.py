@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from horae.core.errors import Fault, Invalid
 
@@ -156,24 +156,27 @@ def read_url(url: str) -> Destination:
     """The only reading of a URL. What two parsers could read differently raises ValueError."""
     if len(url) > MAX_URL_CHARACTERS:
         raise ValueError(f"The URL is longer than {MAX_URL_CHARACTERS} characters")
-    if "\\" in url or any(letter.isspace() or not letter.isprintable() for letter in url):
+    # Of all white space only the plain blank is printable.
+    if "\\" in url or " " in url or not url.isprintable():
         raise ValueError("The URL holds a space, a backslash or a control character")
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"}:
         raise ValueError("The URL must begin with http:// or https://")
     if "@" in parts.netloc:
         raise ValueError("The URL holds a user name or password; send them in an Authorization header")
-    return _read_authority(parts)
+    return _read_authority(parts.scheme, parts.netloc)
 
 
-def _read_authority(parts: SplitResult) -> Destination:
-    if not parts.netloc:
+# Many URLs share a host.
+@lru_cache(maxsize=4096)
+def _read_authority(scheme: str, netloc: str) -> Destination:
+    if not netloc:
         raise ValueError("The URL has no host")
-    match = _AUTHORITY.fullmatch(parts.netloc)
+    match = _AUTHORITY.fullmatch(netloc)
     if match is None:
-        raise ValueError(f"{parts.netloc!r} is not a host with an optional port{_ascii_hint(parts.netloc)}")
+        raise ValueError(f"{netloc!r} is not a host with an optional port{_ascii_hint(netloc)}")
     host = match["host"].lower()
-    port = int(match["port"] or (443 if parts.scheme == "https" else 80))
+    port = int(match["port"] or (443 if scheme == "https" else 80))
     if not 1 <= port <= 65535:
         raise ValueError(f"Port {port} is outside 1-65535")
     address = literal_address(host)
@@ -181,7 +184,7 @@ def _read_authority(parts: SplitResult) -> Destination:
         _check_name(host)
     elif isinstance(address, IPv4Address) and host != str(address):
         raise ValueError(f"{host} is another spelling of {address}; write {address}")
-    return Destination(parts.scheme, host, port, address)
+    return Destination(scheme, host, port, address)
 
 
 def _ascii_hint(netloc: str) -> str:

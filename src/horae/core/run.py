@@ -85,6 +85,10 @@ def scheduled_key(due_us: int) -> str:
     return f"schedule:{due_us}"
 
 
+def backfill_key(due_us: int) -> str:
+    return f"backfill:{due_us}"
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What a worker knows of the attempt it just made."""

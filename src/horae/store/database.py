@@ -167,6 +167,9 @@ def _columns(text: str) -> list[tuple[str, str]]:
     return [(name, kind) for name, kind in (part.split() for part in text.split(","))]
 
 
+NOW = Statement("SELECT horae_now() AS now_us")
+
+
 def transaction(verb: Callable[P, Steps[T]]) -> Callable[P, Transaction[T]]:
     """A verb of several statements, all or none."""
 

@@ -88,7 +88,8 @@ def _run(tenant: str, job: Row, at_us: int) -> Steps[RunFact | None]:
     wanted = run_id(job["id"], scheduled_key(at_us), at_us)
     asked = [row["id"] for row in (yield RUNS_AT(id=job["id"], at_us=at_us))]
     rows = yield RUNS_BY_ID(wanted=[(wanted,), *((id_,) for id_ in asked)], tenant=tenant)
-    rows = sorted(rows, key=lambda row: row["id"] != wanted)
+    # A backfill says more than the skip that it makes good.
+    rows = sorted(rows, key=lambda row: (row["status"] == "skipped", row["id"] != wanted))
     if not rows:
         skips = yield SKIP_AT(id=job["id"], at_us=at_us)
         if not skips:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 
+from horae.core.errors import NotFound
 from horae.ports import Beat, WorkerState
-from horae.store.database import Statement, Steps, statement, transaction
+from horae.store.database import Statement, Steps, note, statement, transaction
 
 # Keeps the row alive and brings back what others want of this worker. A worker that was already given up must not
 # come back under the same id: its runs have new owners.
 BEAT = Statement("""
 UPDATE workers
 SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
-    state = CASE WHEN state = 'drain' THEN state ELSE :state END
+    state = CASE WHEN state = 'drain' THEN 'draining' ELSE :state END
 WHERE id = :id AND expires_us > horae_now()
 RETURNING state
 """)
@@ -36,6 +37,14 @@ FROM runs
 WHERE worker = :worker AND state = 'running' AND started_us < (SELECT horae_now()) - :older_than_us
 """)
 
+# 'drain' is a wish; the worker itself turns it into 'draining' with its next heartbeat.
+ASK_TO_DRAIN = Statement("""
+UPDATE workers
+SET state = CASE WHEN state = 'active' THEN 'drain' ELSE state END
+WHERE id = :worker AND expires_us > horae_now()
+RETURNING id
+""")
+
 LEAVE = Statement("DELETE FROM workers WHERE id = :worker")
 
 
@@ -43,7 +52,7 @@ LEAVE = Statement("DELETE FROM workers WHERE id = :worker")
 def beat(worker: WorkerState, ttl_us: int) -> Steps[Beat]:
     rows = yield BEAT(id=worker.id, ttl_us=ttl_us, running=worker.running, state=worker.state)
     if rows:
-        return Beat(is_known=True, should_drain=rows[0]["state"] == "drain")
+        return Beat(is_known=True, should_drain=rows[0]["state"] == "draining")
     joined = yield JOIN(
         id=worker.id,
         node=worker.node,
@@ -69,6 +78,14 @@ def running_of(worker: str, older_than_us: int) -> Steps[dict[str, int]]:
     """Tokens by run id, of claims that are not brand new."""
     rows = yield RUNNING_OF(worker=worker, older_than_us=older_than_us)
     return {row["id"]: row["token"] for row in rows}
+
+
+@transaction
+def ask_to_drain(_: str, worker: str) -> Steps[None]:
+    """No new runs for this worker; it learns of it with its next heartbeat."""
+    if not (yield ASK_TO_DRAIN(worker=worker)):
+        raise NotFound(f"There is no live worker {worker}.")
+    yield note("worker.drained", worker)
 
 
 @statement

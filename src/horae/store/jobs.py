@@ -131,11 +131,11 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
+    names: dict[str, str] = {}
     for job, planned in zip(jobs, filled, strict=True):
         definition = planned
         if isinstance(definition, Definition):
-            batch = {other.definition.name: other.id for other in good}
-            definition = yield from with_upstream_ids(tenant, NewJob(job.id, definition), batch)
+            definition = yield from with_upstream_ids(tenant, NewJob(job.id, definition), names)
         wrong = next((each for each in (definition, watchers[job.id]) if isinstance(each, Invalid)), None)
         answer: HoraeError | None = wrong or name_conflict(job.definition.name, taken)
         if answer is None and len(good) >= room:
@@ -143,6 +143,7 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
             taken.add(definition.name)
+            names[definition.name] = job.id
             good.append(NewJob(job.id, definition))
     if good and not (atomic and len(good) < len(jobs)):
         yield from _insert(tenant, actor, good, now_us)

@@ -7,11 +7,9 @@ import json
 from horae.core.job import SHARDS
 from horae.core.plan import GRACE_US, too_late
 from horae.ports import Leases
-from horae.store.database import Row, Statement, Steps, transaction
+from horae.store.database import NOW, Row, Statement, Steps, transaction
 from horae.store.jobs import decode
 from horae.store.results import end_waiting
-
-NOW = Statement("SELECT horae_now() AS now_us")
 
 # Says that this scheduler lives, and until when to believe it.
 ANNOUNCE = Statement("""

@@ -10,12 +10,16 @@ from horae.core.audit import Chain
 from horae.ports import Answer, Asked, Beat, JsonObject, Leases, Once, WorkerState
 from horae.store import (
     audit,
+    backfill,
     calendars,
     changes,
     claims,
+    demo,
     explain,
     export,
+    feed,
     fleet,
+    forecasts,
     job_lists,
     jobs,
     keys,
@@ -23,9 +27,12 @@ from horae.store import (
     once,
     plans,
     quotas,
+    replays,
     results,
+    run_lists,
     runs,
     secrets,
+    stats,
     tenants,
     upkeep,
     views,
@@ -133,6 +140,12 @@ class Store:
     retry_run = _change(runs.retry)
     replay = _change(runs.replay)
     discard = _change(runs.discard)
+    count_letters = _view(replays.letters)
+    replay_many = _change(replays.replay)
+
+    backfill_facts = _view(backfill.facts)
+    missing = _verb(backfill.missing)
+    backfill = _change(backfill.backfill)
 
     create_key = _change(keys.create)
     rotate_key = _change(keys.rotate)
@@ -162,11 +175,11 @@ class Store:
 
     job = _view(views.job)
     jobs = _view(job_lists.jobs)
-    runs = _view(views.runs)
+    runs = _view(run_lists.runs)
     run = _view(views.run)
     logs = _verb(views.logs)
     versions = _view(views.versions)
-    dead_letters = _view(views.dead_letters)
+    dead_letters = _view(run_lists.dead_letters)
     list_keys = _view(keys.listed)
     key = _view(keys.one)
     list_tenants = _verb(tenants.listed)
@@ -175,6 +188,12 @@ class Store:
     audit_entries = _view(audit.entries)
     audit_page = _view(audit.page)
     workers = _verb(views.workers)
+    ask_to_drain = _change(fleet.ask_to_drain)
+    stats = _view(stats.stats)
+    schedules_version = _view(forecasts.version)
+    schedules = _view(forecasts.schedules)
+    staged = _view(forecasts.staged)
+    happened = _verb(feed.happened)  # for the listeners of all tenants at once
     explain_facts = _verb(explain.facts)  # it also looks at who else waits in the same queue
 
     find_key = _verb(keys.find)
@@ -236,6 +255,13 @@ class Store:
 
     def leave(self, worker: str) -> Awaitable[None]:
         return self.control.run(fleet.leave(worker))
+
+    make_runs = _verb(demo.finished)
+
+    async def make_days(self, days: int) -> None:
+        """Only PostgreSQL keeps days apart."""
+        if self.database.dialect == "postgres":
+            await self.database.run(upkeep.past_days(days))
 
     async def export(self, retention_us: int, tenant: str | None = None) -> AsyncIterator[bytes]:
         """The whole history as lines of JSON, some of them at a time. The last one says that it is the last."""

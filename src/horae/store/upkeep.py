@@ -6,15 +6,13 @@ On PostgreSQL whole days are made ahead and dropped; on SQLite rows are deleted,
 from __future__ import annotations
 
 from horae.ports import Chores
-from horae.store.database import Statement, Steps, reading, transaction
+from horae.store.database import NOW, Statement, Steps, reading, transaction
 
 DAY_US = 86_400_000_000
 DAYS_AHEAD = 3
 DELETE_AT_ONCE = 5000
 KEYS_KEPT_US = DAY_US
 PARTITIONED = {"history": "ended_us", "attempts": "ended_us", "logs": "at_us"}
-
-NOW = Statement("SELECT horae_now() AS now_us")
 
 PARTITIONS = Statement("""
 SELECT c.relname AS name
@@ -104,6 +102,17 @@ def sweep_postgres(retention_us: int) -> Steps[int]:
                 moved += 1
     yield from _forget(now_us, retention_us)
     return moved
+
+
+@transaction
+def past_days(days: int) -> Steps[None]:
+    """PostgreSQL keeps each day in a table of its own; those that are past have to be made."""
+    today = (yield NOW())[0]["now_us"] // DAY_US
+    for table in PARTITIONED:
+        names = {row["name"] for row in (yield PARTITIONS(parent=table))}
+        for day in range(today - days, today + 1):
+            if f"{table}_d{day}" not in names and not (yield _strays(table, day)()):
+                yield _partition(table, day)()
 
 
 def _forget(now_us: int, retention_us: int) -> Steps[None]:

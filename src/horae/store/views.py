@@ -1,14 +1,13 @@
 """What people look at: jobs with their next and last run, runs live and over, dead letters, the fleet. Reads only.
 
-Jobs in lists are job_lists.py. Lists page by key; nothing is counted exactly.
+Lists are job_lists.py and run_lists.py.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from horae.core.errors import NotFound
-from horae.store.database import Row, Rows, Statement, Steps, reading, viewing
+from horae.core.run import first_id_at
+from horae.store.database import NOW, Row, Rows, Statement, Steps, reading, viewing
 from horae.store.jobs import FIND
 
 # A job's status is read off its rows: a schedule with nothing left and nothing live is completed.
@@ -25,8 +24,7 @@ SELECT j.id, j.tenant, j.name, j.version, j.kind, j.created_us, j.updated_us, j.
        j.state, v.spec, t.due_us, horae_now() AS now_us, {STATUS} AS status,
        (SELECT min(r.due_us) FROM runs r
         WHERE r.job_id = j.id AND r.state = 'queued' AND r.due_us > horae_now()) AS staged_us,
-       (SELECT max(r.id) FROM runs r WHERE r.job_id = j.id AND r.due_us <= horae_now()) AS live_id,
-       (SELECT max(h.id) FROM history h WHERE h.job_id = j.id) AS ended_id
+       (SELECT max(r.id) FROM runs r WHERE r.job_id = j.id AND r.due_us <= horae_now()) AS live_id
 FROM jobs j
 JOIN job_versions v ON v.job_id = j.id AND v.version = j.version
 JOIN timers t ON t.job_id = j.id
@@ -34,7 +32,15 @@ JOIN timers t ON t.job_id = j.id
 
 JOB = Statement(f"{JOB_COLUMNS} WHERE j.id = :id")
 
-_LIVE_RUN = """
+# The newest finished run of each job. Recent ones are looked for first, where PostgreSQL need not open every day.
+LATEST = Statement("""
+SELECT wanted.id, (SELECT max(h.id) FROM history h
+                   WHERE h.job_id = wanted.id AND h.id >= :from_id AND h.ended_us >= :from_us) AS run_id
+FROM {rows:wanted(id text)}
+""")
+RECENT_US = 86_400_000_000
+
+LIVE_RUN = """
 SELECT r.id, r.job_id, j.name AS job_name, r.tenant, r.version, r.cause, r.queue, r.priority, r.state AS status,
        r.due_us, r.run_at_us, r.queued_us, r.available_us, r.started_us, CAST(NULL AS BIGINT) AS ended_us, r.attempt,
        r.max_attempts, r.worker, r.reason, r.error, CAST(NULL AS TEXT) AS result, r.payload, r.parent_id,
@@ -42,7 +48,7 @@ SELECT r.id, r.job_id, j.name AS job_name, r.tenant, r.version, r.cause, r.queue
 FROM runs r
 JOIN jobs j ON j.id = r.job_id
 """
-_ENDED_RUN = """
+ENDED_RUN = """
 SELECT h.id, h.job_id, j.name AS job_name, h.tenant, h.version, h.cause, h.queue, h.priority, h.status,
        h.due_us, h.run_at_us, h.queued_us, h.run_at_us AS available_us, h.started_us, h.ended_us, h.attempt,
        h.max_attempts, h.worker, h.reason, h.error, h.result, h.payload, h.parent_id,
@@ -52,42 +58,11 @@ JOIN jobs j ON j.id = h.job_id
 """
 
 RUNS_BY_ID = Statement(f"""
-{_LIVE_RUN} WHERE r.id IN (SELECT id FROM {{rows:wanted(id text)}}) AND r.tenant = :tenant
+{LIVE_RUN} WHERE r.id IN (SELECT id FROM {{rows:wanted(id text)}}) AND r.tenant = :tenant
 UNION ALL
-{_ENDED_RUN} WHERE h.id IN (SELECT id FROM {{rows:wanted(id text)}}) AND h.tenant = :tenant
+{ENDED_RUN} WHERE h.id IN (SELECT id FROM {{rows:wanted(id text)}}) AND h.tenant = :tenant
 """)
 
-
-def _run_filter(table: str, status: str) -> str:
-    return f"""
-WHERE {table}.tenant = :tenant
-  AND (CAST(:job_id AS TEXT) IS NULL OR {table}.job_id = :job_id)
-  AND (CAST(:before_id AS TEXT) IS NULL OR {table}.id < :before_id)
-  AND (CAST(:status AS TEXT) IS NULL OR {status} = :status)
-  AND (CAST(:queue AS TEXT) IS NULL OR {table}.queue = :queue)
-  AND (CAST(:priority AS INTEGER) IS NULL OR {table}.priority = :priority)
-  AND (CAST(:worker AS TEXT) IS NULL OR {table}.worker = :worker)
-  AND (CAST(:reason AS TEXT) IS NULL OR {table}.reason = :reason)
-  AND (CAST(:due_after_us AS BIGINT) IS NULL OR {table}.due_us >= :due_after_us)
-  AND (CAST(:due_before_us AS BIGINT) IS NULL OR {table}.due_us < :due_before_us)
-ORDER BY {table}.id DESC
-LIMIT :most
-"""
-
-
-_LIVE_STATUS = """CASE WHEN r.state = 'running' THEN 'running'
-     WHEN r.attempt > 0 THEN 'retrying'
-     WHEN r.run_at_us > horae_now() THEN 'pending'
-     ELSE 'queued' END"""
-
-# Newest first: an id begins with its due time.
-RUNS = Statement(f"""
-SELECT * FROM (SELECT * FROM ({_LIVE_RUN} {_run_filter("r", _LIVE_STATUS)}) AS live
-               UNION ALL
-               SELECT * FROM ({_ENDED_RUN} {_run_filter("h", "h.status")}) AS ended) AS both_kinds
-ORDER BY id DESC
-LIMIT :most
-""")
 
 ATTEMPTS = Statement("""
 SELECT attempt, token, worker, started_us, ended_us, reason, error
@@ -111,16 +86,6 @@ WHERE job_id = :id
 ORDER BY version DESC
 """)
 
-DEAD_LETTERS = Statement(f"""
-{_ENDED_RUN}
-JOIN dead_letters d ON d.run_id = h.id
-WHERE d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL
-  AND (CAST(:job_id AS TEXT) IS NULL OR d.job_id = :job_id)
-  AND (CAST(:before_id AS TEXT) IS NULL OR d.run_id < :before_id)
-ORDER BY d.run_id DESC
-LIMIT :most
-""")
-
 WORKERS = Statement("""
 SELECT id, node, state, slots, running, queues, needs, started_us, seen_us, expires_us, horae_now() AS now_us
 FROM workers
@@ -141,15 +106,13 @@ WHERE h.job_id = :id AND h.status = 'skipped' AND h.due_us <= :at_us AND h.skip_
 LIMIT 1
 """)
 
-NOW = Statement("SELECT horae_now() AS now_us")
-
 
 @reading
 def now() -> Steps[int]:
     return int((yield NOW())[0]["now_us"])
 
 
-def _find(tenant: str, word: str) -> Steps[str]:
+def find(tenant: str, word: str) -> Steps[str]:
     found = yield FIND(tenant=tenant, word=word)
     if not found:
         raise NotFound(f'There is no job "{word}".')
@@ -159,23 +122,28 @@ def _find(tenant: str, word: str) -> Steps[str]:
 @viewing
 def job(tenant: str, word: str) -> Steps[Row]:
     """One job, with its latest run as `latest` (or None)."""
-    id_ = yield from _find(tenant, word)
+    id_ = yield from find(tenant, word)
     row = (yield JOB(id=id_))[0]
     return (yield from with_latest(tenant, [row]))[0]
 
 
 def with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
-    wanted = [max(filter(None, (row["live_id"], row["ended_id"])), default=None) for row in rows]
-    ids = [(id_,) for id_ in wanted if id_]
-    runs = (yield RUNS_BY_ID(wanted=ids, tenant=tenant)) if ids else []
-    by_id = {run["id"]: run for run in runs}
-    return [{**row, "latest": by_id.get(id_) if id_ else None} for row, id_ in zip(rows, wanted, strict=True)]
-
-
-@viewing
-def runs(tenant: str, job_word: str | None, filters: dict[str, Any], before_id: str | None, most: int) -> Steps[Rows]:
-    job_id = (yield from _find(tenant, job_word)) if job_word is not None else None
-    return (yield RUNS(tenant=tenant, job_id=job_id, before_id=before_id, most=most, **filters))
+    """Each row with the latest run of its job, if there is one, as `latest`."""
+    if not rows:
+        return []
+    since_us = rows[0]["now_us"] - RECENT_US
+    latest = {row["id"]: row["live_id"] for row in rows if row["live_id"]}
+    for from_us in (since_us, 0):
+        wanted = (
+            [(row["id"],) for row in rows if row["id"] not in latest] if not from_us else [(r["id"],) for r in rows]
+        )
+        ended = (yield LATEST(wanted=wanted, from_us=from_us, from_id=first_id_at(from_us))) if wanted else []
+        for row in ended:
+            if row["run_id"]:
+                latest[row["id"]] = max(row["run_id"], latest.get(row["id"], ""))
+    ids = [(id_,) for id_ in latest.values() if id_]
+    by_id = {run["id"]: run for run in ((yield RUNS_BY_ID(wanted=ids, tenant=tenant)) if ids else [])}
+    return [{**row, "latest": by_id.get(latest.get(row["id"], ""))} for row in rows]
 
 
 @viewing
@@ -196,14 +164,8 @@ def logs(run_id: str, attempt: int, seq: int, most: int) -> Steps[Rows]:
 
 @viewing
 def versions(tenant: str, word: str) -> Steps[Rows]:
-    id_ = yield from _find(tenant, word)
+    id_ = yield from find(tenant, word)
     return (yield VERSIONS(id=id_))
-
-
-@viewing
-def dead_letters(tenant: str, job_word: str | None, before_id: str | None, most: int) -> Steps[Rows]:
-    job_id = (yield from _find(tenant, job_word)) if job_word is not None else None
-    return (yield DEAD_LETTERS(tenant=tenant, job_id=job_id, before_id=before_id, most=most))
 
 
 @viewing

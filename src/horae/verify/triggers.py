@@ -146,11 +146,11 @@ def epochs(history: History, job: Job) -> Iterator[Violation]:
 
 def stable_key(_: History, job: Job) -> Iterator[Violation]:
     """I12: the id, which is the idempotency key, follows from job and due time."""
-    stem = sha256(f"{job.id}|schedule:".encode())
+    stems = {cause: sha256(f"{job.id}|{cause}:".encode()) for cause in ("schedule", "backfill")}
     for run in job.runs:
-        if run.cause != "schedule" or run.status == "skipped":
+        if run.cause not in stems or run.status == "skipped":
             continue
-        hashed = stem.copy()
+        hashed = stems[run.cause].copy()
         hashed.update(str(run.due_us).encode())
         tail = hashed.hexdigest()
         head = f"{run.due_us // 1000:012x}"[-12:]

@@ -1,0 +1,89 @@
+"""Routes of the dead letters: runs that failed for good, one by one and in bulk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from horae.api.body import check_flag, check_instant, read_fields
+from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, post
+from horae.api.query import CURSOR, DEAD_FILTERS, DEFAULT_LIMIT, JOB, LIMIT, before_of, check_reason, dead_filters
+from horae.api.runs import page_answer
+from horae.commands import MOST_REPLAYS, Commands
+from horae.core.checks import FIELDS, Check, integer, number, short_text
+from horae.core.job import PRIORITY_NUMBER
+from horae.ports import Replays, ViewStore
+
+FILTER_FIELDS: dict[str, Check] = {
+    "job": short_text,
+    "queue": short_text,
+    "priority": FIELDS["priority"][1],
+    "reason": check_reason,
+    "due_after": check_instant,
+    "due_before": check_instant,
+}
+SLOWEST_RATE = 0.001  # one in 17 minutes; ten thousand of them take four months
+
+
+def _check_filter(value: Any, pointer: str) -> dict[str, Any]:
+    return read_fields(value, FILTER_FIELDS, pointer)
+
+
+REPLAY_FIELDS: dict[str, Check] = {
+    "filter": _check_filter,
+    "dry_run": check_flag,
+    "expected_count": integer(0, MOST_REPLAYS, 10),
+    "rate": number(SLOWEST_RATE, 10_000, 5),
+}
+
+
+class DeadLetters:
+    def __init__(self, commands: Commands, views: ViewStore) -> None:
+        self._commands = commands
+        self._views = views
+
+    def operations(self) -> list[Operation]:
+        filters = (JOB, *DEAD_FILTERS, LIMIT, CURSOR)
+        return [
+            get("/dead-letters", "listDeadLetters", "Failed for good", self.list, filters, gives="DeadList"),
+            post(
+                "/dead-letters:replay",
+                "replayRuns",
+                "Run all that match anew",
+                self.replay_many,
+                (),
+                Takes("Replay", is_optional=True),
+                "Replayed",
+                202,
+                {200: "ReplayPlan"},
+            ),
+            post("/dead-letters/{run}/replay", "replayRun", "Run it anew", self.replay, (), NOTHING, "RunId", 202),
+            delete("/dead-letters/{run}", "discardRun", "Out of the dead letters", self.discard, gives="Discarded"),
+        ]
+
+    async def list(self, call: Call) -> Reply:
+        limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "dead")
+        filters, job = dead_filters(call.query), call.query.get("job")
+        page = await self._views.dead_letters(call.caller.tenant, job, filters, before, limit)
+        runs, cursor = page_answer(page, "dead")
+        return Reply({"dead_letters": runs, "next_cursor": cursor})
+
+    async def replay(self, call: Call) -> Reply:
+        read_fields(await call.fields(), {})
+        return Reply({"run_id": await self._commands.replay(call.caller, call.word("run"), call.once)}, 202)
+
+    async def replay_many(self, call: Call) -> Reply:
+        fields = read_fields(await call.fields(), REPLAY_FIELDS)
+        chosen = fields.get("filter", {})
+        if "priority" in chosen:
+            chosen["priority"] = PRIORITY_NUMBER[chosen["priority"]]
+        which = Replays(chosen.get("job"), dead_filters(chosen))
+        if fields.get("dry_run"):
+            matching = await self._commands.count_letters(call.caller, which)
+            return Reply({"count": len(matching), "replay_of": matching, "dry_run": True})
+        expected, rate = fields.get("expected_count"), fields.get("rate")
+        run_ids = await self._commands.replay_many(call.caller, which, expected, rate, call.once)
+        return Reply({"count": len(run_ids), "run_ids": run_ids}, 202)
+
+    async def discard(self, call: Call) -> Reply:
+        await self._commands.discard(call.caller, call.word("run"))
+        return Reply({"deleted": True, "run_id": call.word("run")})

@@ -1,0 +1,147 @@
+"""The route that looks ahead: how many runs are due when. Counted between other requests, and kept for some seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import msgspec
+
+from horae.api.operation import Call, Operation, Reply, get
+from horae.api.query import BUCKET, FROM, TO
+from horae.core.document import schedule_of
+from horae.core.duration import format_duration, format_instant
+from horae.core.errors import Fault, Invalid
+from horae.core.forecast import Forecast, Span
+from horae.core.job import PRIORITY_NAME, Definition
+from horae.ports import JsonObject, StoredRow, ViewStore
+
+DAY_US = 86_400_000_000
+MINUTE_US = 60_000_000
+MOST_BUCKETS = 3000
+# One slice of counting; everybody else gets a turn in between.
+SLICE_SECONDS = 0.005
+MOST_SECONDS = 10.0
+KEPT_SECONDS = 10.0
+KEPT = 50
+STAGED_AT_ONCE = 2000
+
+_decode = msgspec.json.Decoder(Definition).decode
+_Key = tuple[str, int, int, int, int]
+
+
+class Forecasts:
+    def __init__(self, views: ViewStore) -> None:
+        self._views = views
+        self._kept: OrderedDict[_Key, tuple[float, JsonObject]] = OrderedDict()
+        self._counting: dict[_Key, asyncio.Task[JsonObject]] = {}
+
+    def operations(self) -> list[Operation]:
+        about = "Runs due in each stretch of time to come"
+        return [get("/forecast", "getForecast", about, self.forecast, (FROM, TO, BUCKET), gives="Forecast")]
+
+    async def forecast(self, call: Call) -> Reply:
+        tenant = call.caller.tenant
+        version, now_us = await self._views.schedules_version(tenant)
+        span = _span(call, now_us)
+        key = (tenant, version, span.start_us, span.bucket_us, span.buckets)
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] > time.monotonic():
+            return Reply(kept[1])
+        task = self._counting.get(key)
+        if task is None:
+            # Whoever asks the same meanwhile waits for the same answer, also when the first one goes away.
+            task = self._counting[key] = asyncio.create_task(self._count(tenant, span))
+            task.add_done_callback(lambda _: self._counting.pop(key, None))
+        answer = await asyncio.shield(task)
+        self._kept[key] = (time.monotonic() + KEPT_SECONDS, answer)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return Reply(answer)
+
+    async def _count(self, tenant: str, span: Span) -> JsonObject:
+        forecast, after, jobs, is_complete = Forecast(span), None, 0, True
+        deadline = time.monotonic() + MOST_SECONDS
+        await self._add_staged(tenant, forecast)
+        while True:
+            page = await self._views.schedules(tenant, span.until_us, after)
+            is_complete = await _in_slices(_add_jobs(forecast, page.rows), deadline)
+            jobs, after = jobs + len(page.rows), page.after
+            if after is None or not is_complete:
+                return _answer(forecast, jobs, is_complete=is_complete)
+
+    async def _add_staged(self, tenant: str, forecast: Forecast) -> None:
+        span, after_id = forecast.span, ""
+        while True:
+            rows = await self._views.staged(tenant, span.from_us, span.until_us, after_id)
+            for row in rows:
+                forecast.add_run(row["due_us"], (row["priority"], row["queue"]))
+            if len(rows) < STAGED_AT_ONCE:
+                return
+            after_id = rows[-1]["id"]
+
+
+def _add_jobs(forecast: Forecast, rows: list[StoredRow]) -> Iterator[None]:
+    for row in rows:
+        definition = _decode(row["spec"])
+        most = None if definition.max_runs is None else definition.max_runs - row["fired"]
+        schedule = schedule_of(definition, row["id"], row["created_us"])
+        yield from forecast.add_job(schedule, row["due_us"], most, (row["priority"], row["queue"]))
+        yield
+
+
+async def _in_slices(steps: Iterator[None], deadline: float) -> bool:
+    """Whether it came to its end in time."""
+    slice_ends = time.monotonic() + SLICE_SECONDS
+    for _ in steps:
+        now = time.monotonic()
+        if now > deadline:
+            return False
+        if now > slice_ends:
+            await asyncio.sleep(0)
+            slice_ends = time.monotonic() + SLICE_SECONDS
+    return True
+
+
+def _span(call: Call, now_us: int) -> Span:
+    bucket_us = call.query.get("bucket", MINUTE_US)
+    from_us = max(now_us, call.query.get("from", now_us))
+    to_us = call.query.get("to", from_us + min(DAY_US, bucket_us * MOST_BUCKETS // 2))
+    if to_us <= from_us:
+        detail = f"The forecast would end at {format_instant(to_us)}, before it begins at {format_instant(from_us)}."
+        raise Invalid([Fault("/query/to", detail, "Give a later time, or leave it out.")])
+    start_us = from_us // bucket_us * bucket_us
+    buckets = -(-(to_us - start_us) // bucket_us)
+    if buckets > MOST_BUCKETS:
+        wide = format_duration(-(-(to_us - start_us) // MOST_BUCKETS // MINUTE_US + 1) * MINUTE_US)
+        detail = f"The range has {buckets:,} buckets; {MOST_BUCKETS:,} are the limit."
+        raise Invalid([Fault("/query/bucket", detail, f"Write bucket={wide}, or ask for less time.")])
+    return Span(start_us, from_us, bucket_us, buckets)
+
+
+def _answer(forecast: Forecast, jobs: int, *, is_complete: bool) -> JsonObject:
+    span = forecast.span
+    by_bucket: dict[int, list[JsonObject]] = {}
+    for (priority, queue), counts in sorted(forecast.counts.items()):
+        for bucket, runs in counts.items():
+            part = {"priority": PRIORITY_NAME[priority], "queue": queue, "runs": runs}
+            by_bucket.setdefault(bucket, []).append(part)
+    buckets = [
+        {
+            "at": format_instant(span.start_us + bucket * span.bucket_us),
+            "runs": sum(part["runs"] for part in parts),
+            "by": parts,
+        }
+        for bucket, parts in sorted(by_bucket.items())
+    ]
+    return {
+        "from": format_instant(span.from_us),
+        "to": format_instant(span.until_us),
+        "bucket": format_duration(span.bucket_us),
+        "runs": sum(bucket["runs"] for bucket in buckets),
+        "jobs": jobs,
+        "is_complete": is_complete,
+        "buckets": buckets,
+    }
