@@ -70,5 +70,5 @@ $(UV):
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make environments (no ensurepip)." \
 		"On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	sed -n '/^uv==/,/^    # via/p' requirements.txt > .venv/uv.txt
+	awk '/^[^ ]/ { wanted = /^uv==/ } wanted' requirements.txt > .venv/uv.txt
 	$(BIN)/pip install $(PIP_QUIET) --require-hashes -r .venv/uv.txt
