@@ -146,6 +146,18 @@ def violations(facts: Facts, **more: Any) -> set[str]:
     return {violation.id for violation in check(exported(facts), **more).violations}
 
 
+def test_due_times_of_a_time_without_schedulers_are_not_silent() -> None:
+    """The misfire policy will decide them; while anybody is there, they are."""
+    facts = history()
+    later = {"type": "store", "now_us": NOW + 3_600_000_000, "kept_since_us": 0}
+
+    away = check(exported([later | {"held_until_us": NOW}, *facts[1:]]))
+    assert away.violations == []
+    assert "no scheduler since" in as_text(away)
+
+    assert violations([later | {"held_until_us": NOW + 3_600_000_000}, *facts[1:]]) >= {"I2"}
+
+
 def test_a_good_history_is_clean() -> None:
     report = check(exported(history()))
 

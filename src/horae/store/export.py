@@ -15,7 +15,7 @@ import msgspec
 from horae.store.database import Row, Statement, Steps, viewing
 from horae.store.results import WORKER_LOST
 
-HEAD = Statement("SELECT horae_now() AS now_us")
+HEAD = Statement("SELECT horae_now() AS now_us, (SELECT max(expires_us) FROM leases) AS held_until_us")
 
 WORKERS = Statement("SELECT id, expires_us FROM workers ORDER BY id")
 
@@ -111,8 +111,8 @@ _encode = msgspec.json.Encoder().encode
 @viewing
 def head(retention_us: int) -> Steps[list[bytes]]:
     """The time, and what is about no single job: the workers, the leases."""
-    now_us = (yield HEAD())[0]["now_us"]
-    lines = [_line("store", {"now_us": now_us, "kept_since_us": now_us - retention_us})]
+    clock = (yield HEAD())[0]
+    lines = [_line("store", {**clock, "kept_since_us": clock["now_us"] - retention_us})]
     lines += [_line("worker", row) for row in (yield WORKERS())]
     after = -1
     while True:

@@ -136,6 +136,7 @@ class History:
 
     now_us: int = 0
     kept_since_us: int = 0
+    decided_until_us: int = 0
     workers: dict[str, int] = field(default_factory=dict)
     reigns: dict[int, dict[int, int | None]] = field(default_factory=dict)
     epochs_back: list[str] = field(default_factory=list)
@@ -146,6 +147,7 @@ class History:
 class _Store(Struct, tag_field="type", tag="store"):
     now_us: int
     kept_since_us: int
+    held_until_us: int | None = None
 
 
 class _Worker(Struct, tag_field="type", tag="worker"):
@@ -239,6 +241,8 @@ class Reader:
 
     def _store(self, fact: _Store) -> None:
         self.history.now_us, self.history.kept_since_us = fact.now_us, fact.kept_since_us
+        held_us = fact.now_us if fact.held_until_us is None else fact.held_until_us
+        self.history.decided_until_us = min(fact.now_us, held_us)
 
     def _worker(self, fact: _Worker) -> None:
         self.history.workers[fact.id] = fact.expires_us

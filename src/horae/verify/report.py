@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from horae.core.duration import format_instant
 from horae.verify import attempts, standing, triggers
-from horae.verify.predicates import Predicate, Violation
+from horae.verify.predicates import SETTLE_US, Predicate, Violation
 from horae.verify.records import Job, Reader
 
 SHOWN = 100
@@ -43,6 +44,7 @@ class Report:
     counts: dict[str, int]
     lateness_ms: dict[str, float]
     violations: list[Violation] = field(default_factory=list)
+    away_since_us: int | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -77,7 +79,10 @@ class Check:
         if job is not None:
             self._judge(job)
         self._violations += self._between.end(self._reader.history)
-        return Report(dict(self._counts), self._lateness(), self._violations)
+        history = self._reader.history
+        is_away = history.decided_until_us < history.now_us - SETTLE_US
+        away_us = history.decided_until_us if is_away else None
+        return Report(dict(self._counts), self._lateness(), self._violations, away_us)
 
     def _judge(self, job: Job) -> None:
         history = self._reader.history
@@ -128,6 +133,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "clean": report.is_clean,
         "counts": report.counts,
         "lateness_ms": report.lateness_ms,
+        "no_scheduler_since": None if report.away_since_us is None else format_instant(report.away_since_us),
         "violations": [{"id": v.id, "job_id": v.job_id, "witness": v.witness} for v in report.violations],
     }
 
@@ -135,6 +141,10 @@ def as_json(report: Report) -> dict[str, Any]:
 def as_text(report: Report) -> str:
     lines = [f"{name:>14}  {count}" for name, count in report.counts.items()]
     lines += [f"{'late ' + name:>14}  {value} ms" for name, value in report.lateness_ms.items()]
+    if report.away_since_us is not None:
+        lines.append(
+            f"no scheduler since {format_instant(report.away_since_us)}: later due times are still to be decided"
+        )
     for violation in report.violations[:SHOWN]:
         lines.append(
             f"{violation.id}: {violation.witness}" + (f" (job {violation.job_id})" if violation.job_id else "")

@@ -58,7 +58,7 @@ def _is_gated(spec: dict[str, object]) -> bool:
 
 def moves_on(history: History, job: Job) -> Iterator[Violation]:
     """I23: no cursor is left behind."""
-    if job.due_us is not None and job.due_us < history.now_us - STUCK_US:
+    if job.due_us is not None and job.due_us < history.decided_until_us - STUCK_US:
         yield Violation("I23", job.id, f"the cursor stands at {job.due_us}, long past")
 
 
