@@ -33,7 +33,7 @@ def accounting(history: History, job: Job) -> Iterator[Violation]:
     """I2: every due time in force is one run or one recorded skip. I4: and nothing else was decided."""
     since_us = max(job.created_us - LATE_ONCE_US, history.kept_since_us)
     # While no scheduler is there, due times wait for one: the misfire policy will decide them.
-    until_us = min(history.now_us - SETTLE_US, history.decided_until_us)
+    until_us = history.decided_until_us - SETTLE_US
     expected = expected_due_times(job, since_us, until_us)
     runs = [run for run in job.runs if run.cause in ("schedule", "backfill")]
     if [run.due_us for run in runs if since_us <= run.due_us <= until_us] == expected and not any(
