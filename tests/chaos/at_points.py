@@ -123,7 +123,7 @@ def _hit(world: World, victim: Node, action: str) -> None:
 
 def cases() -> list[Case]:
     slow = {"jobs": 6, "path": "/slow/0.3"}
-    flaky = {"jobs": 6, "path": "/flaky", "retry": {"max_retries": 50, "delay": "200ms", "backoff": "fixed"}}
+    flaky = {"jobs": 6, "once": 0, "path": "/flaky", "retry": {"max_retries": 50, "delay": "200ms", "backoff": "fixed"}}
     found = []
     for action, reps, word in (("kill", 10, "kill -9"), ("stop", 3, "freeze past the lease")):
         add = [(point, joining("scheduler", point, action), {}) for point in SCHEDULER]
