@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 from tests.chaos.case import Act, Case
@@ -61,8 +62,8 @@ def leaving(role: str, point: str, action: str) -> Act:
         for _ in range(reps):
             victim = world.start(role, f"{point}={action}")
             time.sleep(1.5 + world.dice.random())
-            victim.process.signal(15)
-            _hit(world, victim, action)
+            victim.process.signal(signal.SIGTERM)
+            _hit(world, victim, action, is_leaving=True)
 
     return act
 
@@ -111,7 +112,7 @@ def all_in_one(point: str) -> Act:
     return act
 
 
-def _hit(world: World, victim: Node, action: str) -> None:
+def _hit(world: World, victim: Node, action: str, *, is_leaving: bool = False) -> None:
     if action == "kill":
         world.recover(world.wait_dead(victim))
         return
@@ -119,7 +120,9 @@ def _hit(world: World, victim: Node, action: str) -> None:
     time.sleep(FROZEN)
     victim.thaw()
     world.recover(since)
-    if victim.is_alive:
+    if is_leaving:
+        world.wait_dead(victim)
+    elif victim.is_alive:
         world.terminate(victim)
 
 
