@@ -128,7 +128,7 @@ def _hit(world: World, victim: Node, action: str, *, is_leaving: bool = False) -
 
 def cases() -> list[Case]:
     slow = {"jobs": 6, "path": "/slow/0.3"}
-    slower = {"jobs": 6, "path": "/slow/0.8"}
+    slower = {"jobs": 3, "once": 1, "path": "/slow/0.8"}
     flaky = {"jobs": 6, "once": 0, "path": "/flaky", "retry": {"max_retries": 50, "delay": "200ms", "backoff": "fixed"}}
     found = []
     for action, reps, word in (("kill", 10, "kill -9"), ("stop", 3, "freeze past the lease")):
