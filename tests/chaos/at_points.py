@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 from tests.chaos.case import Act, Case
@@ -61,8 +62,8 @@ def leaving(role: str, point: str, action: str) -> Act:
         for _ in range(reps):
             victim = world.start(role, f"{point}={action}")
             time.sleep(1.5 + world.dice.random())
-            victim.process.signal(15)
-            _hit(world, victim, action)
+            victim.process.signal(signal.SIGTERM)
+            _hit(world, victim, action, is_leaving=True)
 
     return act
 
@@ -77,6 +78,7 @@ def reaping(point: str, action: str) -> Act:
             world.terminate(old)
             worker = world.start("worker")
             world.wait_steady()
+            time.sleep((0.3 - time.time()) % 1)  # in the middle of the work of this second
             world.kill(worker)
             fresh = world.start("scheduler", wait=False)
             if action == "kill":
@@ -101,15 +103,16 @@ def all_in_one(point: str) -> Act:
         for _ in range(reps):
             for node in world.of("all"):
                 world.kill(node)
-            victim = world.start("all", f"{point}=kill@{world.dice.randrange(5, 60)}", wait=False)
-            since = world.wait_dead(victim, 40)
+            nth = world.dice.randrange(5, 60) if point in STORE else world.dice.randrange(1, 8)
+            victim = world.start("all", f"{point}=kill@{nth}", wait=False)
+            since = world.wait_dead(victim)
             world.start("all")
             world.recover(since)
 
     return act
 
 
-def _hit(world: World, victim: Node, action: str) -> None:
+def _hit(world: World, victim: Node, action: str, *, is_leaving: bool = False) -> None:
     if action == "kill":
         world.recover(world.wait_dead(victim))
         return
@@ -117,19 +120,22 @@ def _hit(world: World, victim: Node, action: str) -> None:
     time.sleep(FROZEN)
     victim.thaw()
     world.recover(since)
-    if victim.is_alive:
+    if is_leaving:
+        world.wait_dead(victim)
+    elif victim.is_alive:
         world.terminate(victim)
 
 
 def cases() -> list[Case]:
     slow = {"jobs": 6, "path": "/slow/0.3"}
-    flaky = {"jobs": 6, "path": "/flaky", "retry": {"max_retries": 50, "delay": "200ms", "backoff": "fixed"}}
+    slower = {"jobs": 3, "once": 1, "path": "/slow/0.8"}
+    flaky = {"jobs": 6, "once": 0, "path": "/flaky", "retry": {"max_retries": 50, "delay": "200ms", "backoff": "fixed"}}
     found = []
     for action, reps, word in (("kill", 10, "kill -9"), ("stop", 3, "freeze past the lease")):
         add = [(point, joining("scheduler", point, action), {}) for point in SCHEDULER]
         add += [(point, joining("worker", point, action), slow) for point in WORKER]
         add += [(point, joining("worker", point, action), flaky) for point in RETRYING]
-        add += [(point, reaping(point, action), slow) for point in REAPING]
+        add += [(point, reaping(point, action), slower) for point in REAPING]
         add += [(point, leaving(role, point, action), {}) for point, role in LEAVING.items()]
         add += [(point, joining("scheduler,worker", point, action), slow) for point in STORE]
         for point, act, load in add:

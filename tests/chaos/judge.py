@@ -119,7 +119,8 @@ def _witnessed(world: World, load: Load, verdict: Verdict) -> None:
             if len(calls) > len(ids):
                 verdict.witnesses.append(f"{load.name}: {due}, at most once, was called {len(calls)} times")
         else:
-            verdict.redelivered += len(calls) - len(ids)
+            wanted = 2 if load.path == "/flaky" else 1  # it refuses the first attempt of every run
+            verdict.redelivered += max(0, len(calls) - wanted * len(ids))
         first = min(call.arrived + world.shifts[bisect_right(starts, call.arrived) - 1][1] for call in calls)
         if first < due - EARLY:
             verdict.early += 1

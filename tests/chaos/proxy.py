@@ -72,6 +72,7 @@ class Proxy:
         self.port = int(server.sockets[0].getsockname()[1])
         self._ready.set()
         self._loop.run_forever()
+        self._loop.set_exception_handler(lambda *_: None)  # who is cut off at the end need not say so
         server.close()
         self._reset_all()
         for task in asyncio.all_tasks(self._loop):

@@ -107,7 +107,7 @@ class Witness:
                     await writer.drain()
                     await asyncio.sleep(0.5)
             case "flaky":
-                status = 503 if call.attempt == 1 else 200
+                status = 409 if call.attempt == 1 else 200
             case "status":
                 status = int(rest[0])
                 extra = f"Retry-After: {rest[1]}\r\n" if len(rest) > 1 else ""
