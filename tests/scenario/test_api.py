@@ -1116,6 +1116,25 @@ async def test_the_openapi_file_is_whole(http: Api, store: Store):
         assert reference.removeprefix("#/components/schemas/") in document["components"]["schemas"]
 
 
+@on_one_store
+async def test_every_request_and_most_answers_have_an_example_that_fits(http: Api):
+    document = (await http.get("/openapi.json")).json()
+    checked = 0
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            bodies = [] if method == "servers" else [operation.get("requestBody", {}), *operation["responses"].values()]
+            for body in bodies:
+                for media, content in body.get("content", {}).items():
+                    if "example" in content:
+                        schema = {**content["schema"], "components": document["components"]}
+                        jsonschema_rs.validator_for(schema).validate(content["example"])
+                        checked += 1
+                    else:
+                        assert body is not operation.get("requestBody"), (method, path, media)
+
+    assert checked > 200
+
+
 def _references(value: Any) -> list[str]:
     if isinstance(value, dict):
         return [value["$ref"]] if "$ref" in value else [ref for item in value.values() for ref in _references(item)]

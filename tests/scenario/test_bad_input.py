@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +15,38 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from horae.api import body as body_module
+from horae.core.explain import explain
 from horae.store.store import Store, open_store
 from tests.scenario.conftest import app_over, client_of
 from tests.services import on_server, with_database
 
 Send = Callable[..., httpx2.Response]
+
+
+async def _description() -> Any:
+    async with client_of(app_over(None)) as client:
+        return (await client.get("/openapi.json")).json()
+
+
+# Every operation there is, so that a new one is tested without a word here.
+OPERATIONS = [
+    (method.upper(), f"/v1{path}", operation)
+    for path, item in asyncio.run(_description())["paths"].items()
+    if "servers" not in item
+    for method, operation in item.items()
+]
+ENDLESS = "/v1/events"  # a good request to it has no end
+WITH_BODY = [(method, path) for method, path, operation in OPERATIONS if "requestBody" in operation]
+NEEDS_BODY = [(m, p) for m, p, operation in OPERATIONS if operation.get("requestBody", {}).get("required")]
+WITH_WORD = [(method, path) for method, path, _ in OPERATIONS if "{" in path]
+GETS = [path for method, path, _ in OPERATIONS if method == "GET" and path != ENDLESS]
+
+
+def known(path: str) -> str:
+    """The path with the names of things that are there, or at least could be."""
+    return path.replace("{job}", "known").replace("{run}", "x").replace("{worker}", "w")
+
 
 SECOND = 1.0  # of our own work, which a busy machine does not lengthen
 JSON = {"Content-Type": "application/json"}
@@ -59,7 +87,11 @@ def _sender(url: str) -> Iterator[Send]:
 async def _open(url: str) -> tuple[Store, httpx2.AsyncClient]:
     store = open_store(url)
     await store.migrate()
-    client = client_of(app_over(store))
+
+    async def why(tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
+        return explain(await store.explain_facts(tenant, word, at_us))
+
+    client = client_of(app_over(store, explain=why))
     for name in ("known", "other"):
         assert (await client.post("/v1/jobs", json={"name": name, "type": "noop"})).status_code == 201
     return store, client
@@ -107,11 +139,79 @@ async def _open(url: str) -> tuple[Store, httpx2.AsyncClient]:
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/v1/jobs"), ("PUT", "/v1/jobs/known"), ("PATCH", "/v1/jobs/known")]
 )
-def test_a_bad_body_is_refused_in_words(send: Send, method: str, path: str, body: bytes, status: int, words: str):
+def test_a_bad_job_is_refused_in_words(send: Send, method: str, path: str, body: bytes, status: int, words: str):
     answer = send(method, path, content=body, headers=JSON)
 
     assert answer.status_code == status, answer.text
     assert words in answer.json()["detail"]
+
+
+BAD_BODIES = [
+    b"{",
+    b"{'name': 'x'}",
+    b'{"a": 1} x',
+    b'{"name": "a", "name": "a"}',
+    b'{"payload": NaN}',
+    b'{"payload": ' + b"9" * 5000 + b"}",
+    b'{"name": "\\u0000"}',
+    b'{"\\u0000": 1}',
+    b'{"name": "\\ud800"}',
+    b'{"job": "\\ud800", "runs": []}',
+    b'{"job": "\\ud800", "runs": [{}]}',
+    b'{"job": "nobody", "runs": []}',
+    b'{"name": "\xff"}',
+    b"\xff\xfe{\x00}\x00",
+    b'{"payload": ' + b"[" * 70 + b"]" * 70 + b"}",
+    b"[" * 10_000,
+    b'{"a":' * 10_000,
+    b"[]",
+    b'"x"',
+    b"5",
+    b'{"nobody knows this": 1}',
+]
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
+@pytest.mark.parametrize(("method", "path"), WITH_BODY)
+def test_every_route_refuses_a_bad_body_and_keeps_nothing_of_it(send: Send, method: str, path: str, body: bytes):
+    before = send("GET", "/v1/jobs").json(), send("GET", "/v1/runs").json()
+
+    answer = send(method, known(path), content=body, headers=JSON)
+
+    assert 400 <= answer.status_code < 500, answer.text
+    assert answer.json()["detail"]
+    assert (send("GET", "/v1/jobs").json(), send("GET", "/v1/runs").json()) == before
+
+
+@pytest.mark.parametrize(("method", "path"), WITH_BODY)
+def test_every_route_refuses_ten_megabytes(send: Send, method: str, path: str):
+    body = b'{"payload": "' + b"x" * 10_000_000 + b'"}'
+
+    assert send(method, known(path), content=body, headers=JSON).status_code in (413, 422)
+
+
+@pytest.mark.parametrize(("method", "path"), WITH_BODY)
+def test_every_route_gives_a_slow_body_up(send: Send, monkeypatch: pytest.MonkeyPatch, method: str, path: str):
+    monkeypatch.setattr(body_module, "BODY_SECONDS", 0.05)
+
+    async def slow() -> Any:
+        yield b"{"
+        await asyncio.sleep(10)
+
+    assert send(method, known(path), content=slow(), headers=JSON).status_code == 408
+
+
+@pytest.mark.parametrize(("method", "path"), NEEDS_BODY)
+def test_a_route_that_needs_a_body_says_so(send: Send, method: str, path: str):
+    assert send(method, known(path), content=b"").status_code == 400
+
+
+@pytest.mark.parametrize(("method", "path"), [(method, path) for method, path, _ in OPERATIONS])
+def test_every_route_names_an_unknown_parameter(send: Send, method: str, path: str):
+    answer = send(method, f"{known(path)}?nobody%20knows=1", content=b"{}", headers=JSON)
+
+    assert answer.status_code == 422
+    assert [fault["pointer"] for fault in answer.json()["errors"]] == ["/query/nobody knows"]
 
 
 def test_a_byte_order_mark_and_a_missing_content_type_are_forgiven(send: Send):
@@ -130,9 +230,10 @@ def test_a_byte_order_mark_and_a_missing_content_type_are_forgiven(send: Send):
         {"Content-Type": "application/json", "Content-Encoding": "gzip"},
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/jobs/known/run", "/v1/runs:batch", "/v1/schedules/preview"])
+@pytest.mark.parametrize("path", [known(path) for method, path in WITH_BODY if path != "/v1/jobs:batch"])
 def test_what_is_not_json_by_its_name_is_415(send: Send, path: str, headers: dict[str, str]):
-    answer = send("POST", path, content=b"{}", headers=headers)
+    method = next(method for method, each in WITH_BODY if known(each) == path)
+    answer = send(method, path, content=b"{}", headers=headers)
 
     assert answer.status_code == 415
     assert answer.json()["errors"][0]["pointer"] == "/headers/Content-Type"
@@ -162,7 +263,6 @@ def test_a_large_body_without_a_length_is_refused_while_it_is_read(send: Send):
     [
         (b"[" + b"1," * 2_100_000 + b"1]", JSON, 413),
         (b'{"jobs": [' + b"{}," * 10_000 + b"{}]}", JSON, 422),
-        (b"{}\n" * 10_001, {"Content-Type": "application/x-ndjson"}, 422),
         (b"\n" * 5_000_000, {"Content-Type": "application/x-ndjson"}, 200),
         (b'{"jobs": {}}', JSON, 422),
         (b'{"job": []}', JSON, 422),
@@ -245,25 +345,15 @@ def test_filters_and_names_are_never_a_language(send: Send, text: str):
 
 
 @pytest.mark.parametrize("word", ["%00", "a%00b", "%ff", "%ed%a0%80", "x" * 5000, "%F0%9F%92%A9", "..%2f", "%20"])
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/jobs/{}"),
-        ("PATCH", "/v1/jobs/{}"),
-        ("DELETE", "/v1/jobs/{}"),
-        ("POST", "/v1/jobs/{}/run"),
-        ("GET", "/v1/jobs/{}/runs"),
-        ("GET", "/v1/runs/{}"),
-        ("GET", "/v1/runs/{}/logs"),
-        ("POST", "/v1/runs/{}/cancel"),
-        ("POST", "/v1/dead-letters/{}/replay"),
-        ("DELETE", "/v1/dead-letters/{}"),
-    ],
-)
+@pytest.mark.parametrize(("method", "path"), WITH_WORD)
 def test_a_word_that_is_nobodys_is_not_found(send: Send, method: str, path: str, word: str):
-    body = {"content": b"{}", "headers": JSON} if method == "PATCH" else {}
+    body = {"content": BODIES.get(path, b"{}"), "headers": JSON} if (method, path) in WITH_BODY else {}
 
-    assert send(method, path.format(word), **body).status_code in (404, 405)
+    assert send(method, re.sub(r"\{\w+\}", word, path), **body).status_code in (404, 405)
+
+
+# What a route wants to see before it looks for the thing that the path names.
+BODIES = {"/v1/jobs/{job}/backfill": b'{"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}'}
 
 
 @pytest.mark.parametrize(
@@ -301,7 +391,8 @@ field_names = st.sampled_from(
      "overlap", "max_concurrency", "concurrency_key", "jitter", "dst", "calendar", "start_at", "end_at", "max_runs",
      "delivery", "after", "notify", "labels", "description", "cron", "cron_expression", "schedule_type", "retries",
      "schedule_time", "scheduledTime", "callback_url", "parameters", "interval", "tenant", "version", "until",
-     "reason", "run_at", "jobs", "job", "runs", "count", "from"]
+     "reason", "run_at", "jobs", "job", "runs", "count", "from", "to", "max", "dry_run", "filter", "expected_count",
+     "rate", "due_after", "due_before"]
 )  # fmt: skip
 words = st.sampled_from(
     ["@daily", "@now", "0 9 * * *", "UTC", "Europe/Berlin", "http", "shell", "noop", "HIGH", "30s", "1h", "skip",
@@ -309,11 +400,9 @@ words = st.sampled_from(
 )  # fmt: skip
 documents = st.dictionaries(field_names, words | values, max_size=8)
 routes = st.sampled_from(
-    [("POST", "/v1/jobs"), ("PUT", "/v1/jobs/known"), ("PATCH", "/v1/jobs/known"), ("PUT", "/v1/jobs/new"),
-     ("POST", "/v1/jobs/known/run"), ("POST", "/v1/jobs/known/pause"), ("POST", "/v1/jobs/known/resume"),
-     ("POST", "/v1/schedules/preview"), ("POST", "/v1/runs:batch"), ("POST", "/v1/jobs:batch"),
-     ("POST", "/v1/jobs:batch?atomic=true"), ("POST", "/v1/runs/x/cancel")]
-)  # fmt: skip
+    [(method, known(path)) for method, path in WITH_BODY]
+    + [("PUT", "/v1/jobs/new"), ("POST", "/v1/jobs:batch?atomic=true")]
+)
 often = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -335,14 +424,12 @@ def test_any_lines_are_answered(send: Send, lines: list[bytes]):
     send("POST", "/v1/jobs:batch", content=b"\n".join(lines), headers={"Content-Type": "application/x-ndjson"})
 
 
-paths = st.sampled_from(
-    ["/v1/jobs", "/v1/runs", "/v1/dead-letters", "/v1/workers", "/v1/jobs/known", "/v1/jobs/known/runs",
-     "/v1/jobs/known/explain", "/v1/runs/x/logs"]
-)  # fmt: skip
+paths = st.sampled_from([known(path) for path in GETS])
 parameters = st.sampled_from(
-    ["status", "q", "label", "type", "queue", "priority", "due_before", "sort", "limit", "cursor", "job", "due_after",
-     "worker", "reason", "at", "follow", "attempt"]
-)  # fmt: skip
+    sorted(
+        {each["name"] for _, _, operation in OPERATIONS for each in operation["parameters"] if each["in"] == "query"}
+    )
+)
 
 
 @often

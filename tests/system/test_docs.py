@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from starlette.routing import Route
 
 from horae.api.query import JOB_STATUSES, RUN_STATUSES
 from horae.cli import main as command_line
 from horae.config import OTHER_VARIABLES, Settings, read_settings
 from horae.core.run import ENDED_BADLY, NOT_STARTED, WAITING
 from horae.failpoints import POINTS
+from tests.scenario.conftest import app_over
 from tests.system.harness import Process
 
 ROOT = Path(__file__).parents[2]
@@ -253,6 +255,23 @@ def test_every_fault_point_is_documented() -> None:
     listed = {codes(row[0])[0]: row[1] for row in rows(section(DOCS / "chaos.md", "## Fault points"))}
 
     assert listed == POINTS
+
+
+def test_every_route_is_documented_with_an_example() -> None:
+    _, *parts = (DOCS / "api.md").read_text().split("\n### `")
+    documented = {part.split("`\n")[0]: part for part in parts}
+    routes = [route for route in app_over(None).routes if isinstance(route, Route)]
+    base = "/api/v1"
+    served = {
+        f"{method} {route.path.removeprefix(base)}"
+        for route in routes
+        if route.path.startswith(f"{base}/")
+        for method in (route.methods or set()) - {"HEAD"}
+    }
+
+    assert len(documented) == len(parts)
+    assert documented.keys() == served
+    assert not [route for route, text in documented.items() if f"```sh\n{MARK}" not in text]
 
 
 def test_the_tree_names_every_module_and_no_other() -> None:

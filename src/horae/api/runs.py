@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import msgspec
 from starlette.responses import Response, StreamingResponse
@@ -25,7 +26,7 @@ from horae.api.query import (
 )
 from horae.api.shapes import attempts_answer, is_over, run_answer, run_status
 from horae.commands import Commands, RunRequest
-from horae.core.checks import FIELDS, Collector, check_size, short_text
+from horae.core.checks import FIELDS, Collector, check_size, short_text, unsound
 from horae.core.document import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
@@ -65,7 +66,7 @@ class Runs:
 
     async def create_many(self, call: Call) -> Reply:
         document = await call.document()
-        fields = read_fields(document, {"job": short_text, "runs": check_items}, deep=False)
+        fields = read_fields(document, {"job": _check_word, "runs": check_items}, deep=False)
         missing = [Fault(f"/{name}", f'"{name}" is missing.') for name in ("job", "runs") if name not in fields]
         if missing:
             raise Invalid(missing)
@@ -75,7 +76,7 @@ class Runs:
             for index, item in enumerate(fields["runs"])
         ]
         found.finish()
-        run_ids = await self._commands.trigger(call.caller, fields["job"], requests, call.once) if requests else []
+        run_ids = await self._commands.trigger(call.caller, fields["job"], requests, call.once)
         return Reply({"created": len(run_ids), "run_ids": run_ids}, 202)
 
     async def get(self, call: Call) -> Reply:
@@ -151,6 +152,12 @@ async def list_runs(views: ViewStore, call: Call, job: str | None) -> tuple[list
     limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "runs")
     page = await views.runs(call.caller.tenant, job, run_filters(call.query), before, limit)
     return page_answer(page, "runs")
+
+
+def _check_word(value: Any, pointer: str) -> str:
+    if flaws := unsound(value):
+        raise Invalid([Fault(pointer, flaw.detail, flaw.hint) for flaw in flaws])
+    return str(short_text(value, pointer))
 
 
 async def read_run(views: ViewStore, document: object) -> RunRequest:

@@ -1,0 +1,69 @@
+"""The shapes of calendars, secrets and webhooks."""
+
+from __future__ import annotations
+
+from horae.api.query import DELIVERY_STATES
+from horae.api.schemas import (
+    COUNT,
+    COUNT_OR_NULL,
+    DURATION,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
+    Schema,
+    page,
+    record,
+    ref,
+    sent,
+)
+from horae.core.webhooks import EVENTS
+
+_DATES: Schema = {"type": "array", "items": {"type": "string", "format": "date"}}
+_DAYS: Schema = {"exclude": _DATES, "include": _DATES, "holidays": TEXT, "subdivision": TEXT}
+_WEBHOOK: Schema = {
+    "name": TEXT,
+    "url": TEXT,
+    "events": {"type": "array", "items": {"type": "string", "enum": list(EVENTS)}},
+    "late_after": DURATION,
+    "is_active": {"type": "boolean"},
+}
+_WEBHOOK_ANSWER = {"id": TEXT} | _WEBHOOK | {"created_at": TIME, "updated_at": TIME}
+_DELIVERY: Schema = {
+    "delivery_id": TEXT,
+    "event": TEXT,
+    "state": {"type": "string", "enum": list(DELIVERY_STATES)},
+    "webhook_id": TEXT_OR_NULL,
+    "url": TEXT_OR_NULL,
+    "job_id": TEXT_OR_NULL,
+    "run_id": TEXT_OR_NULL,
+    "attempts": COUNT,
+    "status": COUNT_OR_NULL,
+    "error": TEXT_OR_NULL,
+    "took_ms": COUNT_OR_NULL,
+    "created_at": TIME,
+    "next_attempt_at": TIME_OR_NULL,
+    "ended_at": TIME_OR_NULL,
+}
+_GONE: Schema = {"deleted": {"const": True}}
+
+SIDE_SCHEMAS: dict[str, Schema] = {
+    "Calendar": sent(_DAYS),
+    "CalendarAnswer": record({"name": TEXT, "version": COUNT, "updated_at": TIME} | _DAYS, optional=_DAYS),
+    "CalendarList": record({"calendars": {"type": "array", "items": ref("CalendarAnswer")}}),
+    "DeletedCalendar": record(_GONE | {"name": TEXT}),
+    "Secret": sent({"value": TEXT}, "value"),
+    "SecretAnswer": record({"name": TEXT, "version": COUNT, "created_at": TIME, "updated_at": TIME}),
+    "SecretList": record({"secrets": {"type": "array", "items": ref("SecretAnswer")}}),
+    "DeletedSecret": record(_GONE | {"name": TEXT}),
+    "Webhook": sent(_WEBHOOK, "name", "url", "events"),
+    "WebhookChange": sent(_WEBHOOK),
+    "WebhookAnswer": record(_WEBHOOK_ANSWER),
+    "WebhookSecret": record(_WEBHOOK_ANSWER | {"secret": TEXT}),
+    "WebhookList": record({"webhooks": {"type": "array", "items": ref("WebhookAnswer")}}),
+    "DeletedWebhook": record(_GONE | {"id": TEXT}),
+    "Signing": record({"secret": TEXT}),
+    "DeliveryId": record({"delivery_id": TEXT}),
+    "Delivery": record(_DELIVERY),
+    "DeliveryList": page("deliveries", "Delivery"),
+}
