@@ -32,9 +32,10 @@ def closed(store: Any, **more: Any) -> Starlette:
     """An app as `serve` has it, but that remembers no key for longer than one request."""
 
     async def why(tenant: str, word: str, at_us: int | None) -> dict[str, Any]:
-        return explain(await store.explain_facts(tenant, word, at_us))
+        return explain(await store.explain_facts(tenant, word, at_us), 10**15)
 
-    return app_over(store, KeyAccess(key_hash(ADMIN), store, kept_seconds=0, **more), explain=why)
+    access = KeyAccess(key_hash(ADMIN), store, kept_seconds=0, **more)
+    return app_over(store, access, explain=why, is_stopping=lambda: True)
 
 
 @asynccontextmanager
@@ -357,7 +358,7 @@ async def _more_things(ours: Client) -> dict[str, str]:
     hook = {"name": "ops", "url": "https://example.com/", "events": ["run.failed"]}
     webhook = (await ours.post("/webhooks", json=hook)).json()["id"]
     delivery = (await ours.post("/webhooks/ops/test")).json()["delivery_id"]
-    return {"calendar": "days", "secret": "TOKEN", "webhook": webhook, "delivery": delivery}
+    return {"calendar": "days", "secret": "TOKEN", "webhook": webhook, "delivery": delivery, "worker": "0" * 36}
 
 
 async def test_s13_ids_of_another_tenant_are_as_unknown_as_any(
@@ -369,8 +370,15 @@ async def test_s13_ids_of_another_tenant_are_as_unknown_as_any(
     key = (await ours.post("/keys", json={"name": "k", "role": "viewer"})).json()["key_id"]
     ids = {"job": job, "run": run, "key": key, "tenant": "team-a", "queue": "default"} | await _more_things(ours)
     unknown = {"job": "0" * 36, "run": "0" * 36, "key": "0" * 36, "tenant": "nowhere", "queue": "nothing"}
-    unknown |= {"calendar": "nothing", "secret": "NOTHING", "webhook": "nothing", "delivery": "0" * 36}
+    unknown |= {
+        "calendar": "nothing",
+        "secret": "NOTHING",
+        "webhook": "nothing",
+        "delivery": "0" * 36,
+        "worker": "0" * 36,
+    }
     bodies = {"changeJob": {"priority": "HIGH"}, "putJob": {"priority": "HIGH"}, "changeQueue": {}, "changeWebhook": {}}
+    bodies["backfillJob"] = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
     # These make what is not there.
     makers = ("pauseQueue", "resumeQueue", "changeTenant", "putCalendar", "putSecret")
 

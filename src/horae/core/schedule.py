@@ -219,8 +219,8 @@ def warnings(schedule: Schedule, from_us: int | None = None) -> list[str]:
 def _texts(text: object, pointer: str) -> list[tuple[object, str]]:
     if isinstance(text, str):
         return [(text, pointer)]
-    if not isinstance(text, (list, tuple)) or not 1 <= len(text) <= MOST_LINES:
-        detail = f"A schedule is a text, or a list of 1 to {MOST_LINES} texts."
+    if not isinstance(text, (list, tuple)) or len(text) > MOST_LINES:
+        detail = f"A schedule is a text, or a list of at most {MOST_LINES} texts."
         raise Invalid([Fault(pointer, detail, 'Write "0 9 * * 1-5" or ["0 9 * * 1-5", "0 12 * * 6"].')])
     return [(line, f"{pointer}/{index}") for index, line in enumerate(text)]
 

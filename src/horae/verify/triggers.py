@@ -20,13 +20,14 @@ SHARDS = 64
 
 
 def unique_trigger(_: History, job: Job) -> Iterator[Violation]:
-    """I1: one decision for a due time."""
-    dues = [run.due_us for run in job.runs if run.cause == "schedule" and run.status != "skipped"]
-    if len(dues) == len(set(dues)):
-        return
-    for due_us, count in Counter(dues).items():
-        if count > 1:
-            yield Violation("I1", job.id, f"{count} runs for the due time {due_us}")
+    """I1: one decision for a due time, and one backfill at most."""
+    for cause in ("schedule", "backfill"):
+        dues = [run.due_us for run in job.runs if run.cause == cause and run.status != "skipped"]
+        if len(dues) == len(set(dues)):
+            continue
+        for due_us, count in Counter(dues).items():
+            if count > 1:
+                yield Violation("I1", job.id, f"{count} runs by {cause} for the due time {due_us}")
 
 
 def accounting(history: History, job: Job) -> Iterator[Violation]:
@@ -35,7 +36,7 @@ def accounting(history: History, job: Job) -> Iterator[Violation]:
     # While no scheduler is there, due times wait for one: the misfire policy will decide them.
     until_us = history.decided_until_us - SETTLE_US
     expected = expected_due_times(job, since_us, until_us)
-    runs = [run for run in job.runs if run.cause in ("schedule", "backfill")]
+    runs = [run for run in job.runs if run.cause == "schedule"]
     if [run.due_us for run in runs if since_us <= run.due_us <= until_us] == expected and not any(
         run.status == "skipped" for run in runs
     ):
