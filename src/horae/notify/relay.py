@@ -34,13 +34,14 @@ class Relay:
         if loop.time() >= self._next_late:
             self._next_late = loop.time() + LATE_SECONDS
             await self._store.tell_late(LATE_WINDOW_US)
-        messages = await self._store.take_messages(AT_ONCE, LEASE_US)
-        if messages:
-            done = await asyncio.gather(*(self._deliver(each) for each in messages))
-            await self._store.finish_messages(done)
-            return 0.0
         wait_us = await self._store.next_message()
-        return POLL_SECONDS if wait_us is None else min(POLL_SECONDS, wait_us / 1e6)
+        if wait_us is None or wait_us > 0:
+            return POLL_SECONDS if wait_us is None else min(POLL_SECONDS, wait_us / 1e6)
+        messages = await self._store.take_messages(AT_ONCE, LEASE_US)
+        done = await asyncio.gather(*(self._deliver(each) for each in messages))
+        if done:
+            await self._store.finish_messages(done)
+        return 0.0
 
     async def _deliver(self, told: Message) -> Delivered:
         if not told.is_wanted:

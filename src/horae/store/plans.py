@@ -41,10 +41,14 @@ WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us
 GROUP BY r.job_id
 """)
 
+# When the first of all timers is due: most of the time, all that is to be known.
+NEXT = Statement("SELECT horae_now() AS now_us, (SELECT min(due_us) FROM timers WHERE due_us IS NOT NULL) AS next_us")
+
 # When the first of the others comes into sight.
-NEXT = Statement("""
-SELECT horae_now() AS now_us,
-       (SELECT min(due_us) FROM timers WHERE due_us > (SELECT horae_now()) + :ahead_us) AS next_us
+LATER = Statement("""
+SELECT min(due_us) AS next_us
+FROM timers
+WHERE due_us > (SELECT horae_now()) + :ahead_us
 """)
 
 _RUN_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
@@ -135,6 +139,9 @@ TELL = Statement(TELL_SKIPPED.format(skips=_SKIPS, of_moved="true"))
 
 @reading
 def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
+    clock = (yield NEXT())[0]
+    if clock["next_us"] is None or clock["next_us"] > clock["now_us"] + ahead_us:
+        return Scan([], clock["now_us"], clock["next_us"])
     rows = yield DUE(held=[(shard,) for shard in shards], ahead_us=ahead_us, most=most)
     called_off: dict[str, set[int]] = {row["job_id"]: set() for row in rows if row["has_called_off"]}
     if called_off:
@@ -143,10 +150,8 @@ def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     late = [(row["job_id"],) for row in rows if row["due_us"] <= row["now_us"] - GRACE_US]
     staged = {row["job_id"]: row["n"] for row in (yield STAGED(late=late, grace_us=GRACE_US))} if late else {}
     timers = [_timer(row, frozenset(called_off.get(row["job_id"], ())), staged.get(row["job_id"], 0)) for row in rows]
-    if len(rows) == most:
-        return Scan(timers, rows[0]["now_us"], None)
-    clock = (yield NEXT(ahead_us=ahead_us))[0]
-    return Scan(timers, rows[0]["now_us"] if rows else clock["now_us"], clock["next_us"])
+    now_us = rows[0]["now_us"] if rows else clock["now_us"]
+    return Scan(timers, now_us, None if len(rows) == most else (yield LATER(ahead_us=ahead_us))[0]["next_us"])
 
 
 @statement

@@ -118,7 +118,8 @@ class Worker:
         watch(self._guard, lines.now_us, sent)
         if self._guard.held:
             return HELD_SECONDS
-        await self._refresh_limits()
+        if lines.waiting:
+            await self._refresh_limits()
         served = [(waiting, bucket) for waiting in lines.waiting if self._serves(bucket := read_bucket(waiting.bucket))]
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
         if worker != self.id:
