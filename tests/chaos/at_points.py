@@ -76,10 +76,11 @@ def reaping(point: str, action: str) -> Act:
             (old,) = world.of("scheduler")
             armed = world.start("scheduler", f"{point}={action}@1")
             world.terminate(old)
-            worker = world.start("worker")
             world.wait_steady()
             time.sleep((0.3 - time.time()) % 1)  # in the middle of the work of this second
-            world.kill(worker)
+            for worker in world.of("worker"):
+                world.kill(worker)
+            world.start("worker", wait=False)
             fresh = world.start("scheduler", wait=False)
             if action == "kill":
                 since = world.wait_dead(armed)
