@@ -9,12 +9,13 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
+from horae.core.document import change_job, first_due, schedule_of, schedule_type
 from horae.core.duration import format_instant
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition, Priority
 from horae.core.schedule import upcoming
+from horae.core.templates import Templates
 from horae.ports import Backfill, JobStore, NewJob, NewRun, Once, Replays
 
 MOST_REPLAYS = 10_000
@@ -52,6 +53,7 @@ class Commands:
     def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow = ()) -> None:
         self._store = store
         self._allow = allow
+        self._templates = Templates(allow)
         self._new_id = new_id
         self._wake = wake
 
@@ -92,7 +94,7 @@ class Commands:
     def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:
         job_id = self._new_id()
         try:
-            definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self._allow)
+            definition = self._templates.parse(document, job_id=job_id, now_us=now_us, tenant=caller.tenant)
             _refuse_if_over(definition, job_id, now_us)
         except Invalid as error:
             return error
