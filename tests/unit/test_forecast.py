@@ -28,7 +28,8 @@ SECOND_US = 1_000_000
     end_s=st.none() | st.integers(0, 8000),
     most=st.none() | st.integers(0, 40),
 )
-def test_each_bucket_has_the_due_times_that_fall_into_it(
+def test_each_bucket_has_the_due_times_that_fall_into_it(  # noqa: PLR0913 each is a dimension of its own
+    *,
     text: str,
     anchor_s: int,
     offset_s: int,

@@ -17,6 +17,7 @@ _ERRORS = {
     "401": "No key, or not a known one",
     "403": "Not allowed",
     "404": "Not there",
+    "408": "The body came too slowly",
     "409": "A taken name, or a wrong state",
     "412": "Changed since the version of If-Match",
     "413": "Too large",
@@ -24,7 +25,7 @@ _ERRORS = {
     "422": "Breaks a rule; each fault is named",
     "503": "The store is away",
 }
-_BODY_ERRORS = frozenset({"400", "413", "415"})
+_BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
 _WORD = re.compile(r"\{(\w+)\}")
 
