@@ -18,13 +18,14 @@ import msgspec
 from horae.core.access import DEFAULT_TENANT, KEY_BYTES, NO_QUOTA, KeyFacts, Quota, key_hash, key_prefix, key_text
 from horae.core.calendars import check_days
 from horae.core.checks import check_token, unsound
-from horae.core.document import change_job, first_due, parse_job, schedule_of, schedule_type
+from horae.core.document import change_job, first_due, schedule_of, schedule_type
 from horae.core.duration import format_instant
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import Definition, Priority
 from horae.core.schedule import upcoming
 from horae.core.secrets import NAME, names_in
+from horae.core.templates import Templates
 from horae.core.webhooks import SECRET_BYTES, new_secret
 from horae.ports import Asked, Backfill, ChangeStore, NewJob, NewKey, NewRun, NewWebhook, Once, Replays, StoredRow
 from horae.vault import Vault, tenant_secret
@@ -92,6 +93,7 @@ class Commands:
         self._store = store
         self._vault = vault
         self.allow = allow
+        self._templates = Templates(allow)
         self._new_id = new_id
         self._random = random
         self._wake = wake
@@ -136,7 +138,7 @@ class Commands:
     def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:
         job_id = self._new_id()
         try:
-            definition = parse_job(document, job_id=job_id, now_us=now_us, tenant=caller.tenant, allow=self.allow)
+            definition = self._templates.parse(document, job_id=job_id, now_us=now_us, tenant=caller.tenant)
             _refuse_if_over(definition, job_id, now_us)
             _check_definition(caller, definition)
         except Invalid as error:

@@ -13,8 +13,13 @@ import pytest
 from horae.api import events as event_stream
 from horae.api.events import Events, Feed
 from horae.api.forecast import Forecasts
-from horae.store.store import Store
+from horae.config import Settings
+from horae.demo import load_demo
+from horae.store import run_lists
+from horae.store.store import Store, open_store
 from horae.testing import Horae, virtual
+from horae.verify.records import read_history
+from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import World
 from tests.scenario.test_api import assert_problem, create, end, pointers, run_now
@@ -232,6 +237,58 @@ async def test_letters_of_another_tenant_are_not_replayed(api: Api, store: Store
     answer = await api.post("/dead-letters:replay", headers={"X-Horae-Tenant": "other"})
 
     assert answer.json()["count"] == 0
+
+
+# Searches that end before they have found a page
+
+
+@pytest.mark.parametrize(
+    "path", ["runs?priority=HIGH", "runs?priority=HIGH&status=FAILED", "dead-letters?priority=HIGH"]
+)
+async def test_a_search_that_finds_little_goes_on_page_by_page(
+    api: Api, store: Store, world: World, clock: StoreClock, monkeypatch: pytest.MonkeyPatch, path: str
+):
+    monkeypatch.setattr(run_lists, "SEARCHED", 3)
+    monkeypatch.setattr(run_lists, "LETTERS", 2)
+    monkeypatch.setattr(run_lists, "MOST_LOOKS", 1)
+    await create(api, retries=0)
+    wanted = []
+    for number in range(14):
+        is_wanted = number in (1, 12)
+        made = await failed(api, store, world, clock, 1, priority="HIGH" if is_wanted else "LOW")
+        wanted += made if is_wanted else []
+    if path == "runs?priority=HIGH":
+        wanted.append(await run_now(api, priority="HIGH"))
+        await run_now(api, priority="LOW", run_at="2027-01-16T00:00:00Z")
+
+    found, cursor, pages = [], "", 0
+    while cursor is not None:
+        page = (await api.get(f"{path}&limit=2&cursor={cursor}")).json()
+        found += next(value for name, value in page.items() if name != "next_cursor")
+        cursor, pages = page["next_cursor"], pages + 1
+
+    assert [run["run_id"] for run in found] == wanted[::-1]
+    assert pages > 3
+
+
+# Made-up data
+
+
+async def test_made_up_data_is_listed_and_keeps_the_promise(tmp_path: Any):
+    url = f"sqlite:///{tmp_path}/demo.db"
+    told: list[str] = []
+
+    for _ in range(2):
+        await load_demo(Settings(database_url=url), jobs=40, runs=500, days=3, tell=told.append)
+
+    store = open_store(url)
+    page = await store.runs("default", None, {"status": "failed"}, None, 100)
+    letters = await store.dead_letters("default", None, {}, None, 100)
+    report = check(read_history([line async for line in store.export(retention_us=10**15)]))
+    await store.close()
+    assert told == ["40 jobs", "500 runs"] * 2
+    assert len(page.rows) == len(letters.rows) == 20
+    assert report.is_clean, report
 
 
 # Fleet

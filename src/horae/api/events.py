@@ -102,7 +102,8 @@ def events_of(happened: Happened) -> Iterator[Event]:
         Event(r["tenant"], "run", r["at_us"], f"{r['id']} {r['status']} {r['attempt']}", changed_run(r))
         for r in (*happened.started, *happened.ended)
     ]
-    yield from sorted(found, key=lambda event: (event.at_us, event.key))
+    # Of one instant the job comes first: its runs cannot have been before it.
+    yield from sorted(found, key=lambda event: (event.at_us, event.kind, event.key))
 
 
 class Events:

@@ -20,6 +20,7 @@ _ERRORS = {
     "401": "No key, or not a known one",
     "403": "Not allowed: the role or scope that is missing is named",
     "404": "Not there",
+    "408": "The body came too slowly",
     "409": "A taken name, or a wrong state",
     "412": "Changed since the version of If-Match",
     "413": "Too large",
@@ -28,7 +29,7 @@ _ERRORS = {
     "429": "Too much at this moment; Retry-After says how long to wait",
     "503": "The store is away",
 }
-_BODY_ERRORS = frozenset({"400", "413", "415"})
+_BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
 _WORD = re.compile(r"\{(\w+)\}")
 

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from horae.core.schedule import Schedule, count_between, next_after
+from horae.core.schedule import Schedule, count_between, interval_of, next_after
 
 Kind = tuple[int, str]
 """Priority and queue."""
@@ -47,6 +47,11 @@ class Forecast:
         """A job from its next undecided due time on, for at most so many runs. Yields now and then, so that a long
         count can be interrupted.
         """
+        first_us = max(first_us, self.span.from_us)
+        interval_us = interval_of(schedule) if most is None else None
+        if interval_us is not None:
+            yield from _count_interval(self.counts[kind], self.span, schedule, first_us, interval_us)
+            return
         key = (schedule, first_us, most)
         found = self._known.get(key)
         if found is None:
@@ -56,8 +61,31 @@ class Forecast:
         self.counts[kind].update(found)
 
 
+def _count_interval(
+    found: Counter[int], span: Span, schedule: Schedule, first_us: int, interval_us: int
+) -> Iterator[None]:
+    """Intervals are anchored to their jobs, so few share one: by plain arithmetic."""
+    due_us = next_after(schedule, first_us - 1)
+    if due_us is None:
+        return
+    until_us = span.until_us if schedule.end_us is None else min(span.until_us, schedule.end_us + 1)
+    if interval_us >= span.bucket_us:
+        for at_us in range(due_us, until_us, interval_us):
+            found[(at_us - span.start_us) // span.bucket_us] += 1
+        return
+    before = 0
+    for bucket in range(span.bucket(due_us), span.buckets):
+        end_us = min(until_us, span.start_us + (bucket + 1) * span.bucket_us)
+        if end_us <= due_us:
+            break
+        so_far = (end_us - 1 - due_us) // interval_us + 1
+        if so_far > before:
+            found[bucket] += so_far - before
+            before = so_far
+        yield
+
+
 def _count(found: Counter[int], span: Span, schedule: Schedule, first_us: int, most: int | None) -> Iterator[None]:
-    first_us = max(first_us, span.from_us)
     is_dense = count_between(schedule, first_us, span.until_us - 1, 2 * span.buckets) >= 2 * span.buckets
     if is_dense and most is None:
         for bucket in range(span.buckets):

@@ -173,6 +173,13 @@ def count_between(schedule: Schedule, from_us: int, to_us: int, at_most: int) ->
     return count
 
 
+def interval_of(schedule: Schedule) -> int | None:
+    """The length of a schedule that is one plain interval."""
+    line = schedule.lines[0]
+    is_plain = len(schedule.lines) == 1 and schedule.calendar is None and not schedule.without
+    return line.interval_us if is_plain and isinstance(line, Every) else None
+
+
 def is_due_at(schedule: Schedule, at_us: int) -> bool:
     return next_after(schedule, at_us - 1) == at_us
 

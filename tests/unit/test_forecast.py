@@ -1,0 +1,59 @@
+"""A forecast against counting one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from horae.core.forecast import Forecast, Span
+from horae.core.schedule import next_after, parse_schedule
+
+NOW_US = 1_800_000_000_000_000
+SECOND_US = 1_000_000
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.sampled_from(
+        ["* * * * *", "*/7 * * * *", "0 * * * *", "*/20 * * * * *", "@every 1s", "@every 7s", "@every 61s", "@every 3h"]
+    )
+    | st.lists(st.sampled_from(["@every 50s", "30 * * * *", "@every 2h"]), min_size=2, max_size=3),
+    anchor_s=st.integers(0, 10_000),
+    offset_s=st.integers(0, 4000),
+    bucket_s=st.sampled_from([1, 45, 60, 3600]),
+    buckets=st.integers(1, 120),
+    first_s=st.integers(0, 5000),
+    end_s=st.none() | st.integers(0, 8000),
+    most=st.none() | st.integers(0, 40),
+)
+def test_each_bucket_has_the_due_times_that_fall_into_it(  # noqa: PLR0913 each is a dimension of its own
+    *,
+    text: str,
+    anchor_s: int,
+    offset_s: int,
+    bucket_s: int,
+    buckets: int,
+    first_s: int,
+    end_s: int | None,
+    most: int | None,
+) -> None:
+    end_us = None if end_s is None else NOW_US + end_s * SECOND_US
+    schedule = parse_schedule(text, zone="UTC", anchor_us=NOW_US - anchor_s * SECOND_US, end_us=end_us)
+    bucket_us = bucket_s * SECOND_US
+    from_us = NOW_US + offset_s * SECOND_US + 1
+    span = Span(from_us // bucket_us * bucket_us, from_us, bucket_us, buckets)
+    first_us = NOW_US + first_s * SECOND_US
+
+    forecast = Forecast(span)
+    for kind in ((1, "a"), (2, "b")):
+        for _ in forecast.add_job(schedule, first_us, most, kind):
+            pass
+
+    expected: Counter[int] = Counter()
+    due_us = next_after(schedule, max(first_us, from_us) - 1)
+    while due_us is not None and due_us < span.until_us and (most is None or expected.total() < most):
+        expected[(due_us - span.start_us) // bucket_us] += 1
+        due_us = next_after(schedule, due_us)
+    assert +forecast.counts[1, "a"] == +forecast.counts[2, "b"] == expected
