@@ -87,6 +87,9 @@ class App:
                 self._server.should_exit = True
                 if door is not None:
                     await door
+        except ExceptionGroup as several:
+            # An error in words, such as a wrong secret key, is told as it is.
+            raise next((error for error in several.exceptions if isinstance(error, HoraeError)), several) from None
         finally:
             for executor in set(self._executors.values()):
                 await executor.close()

@@ -15,6 +15,7 @@ from horae.ports import Again, Claimed, Ending
 from horae.store.postgres import PostgresDatabase
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
+from horae.testing import VAULT
 from horae.verify.report import check
 from tests.conformance.conftest import START_US
 from tests.conformance.world import TENANT, TTL_US, World
@@ -48,7 +49,7 @@ class Twin:
         self.store = store
         self.world = World(store)
         self._ids = 0
-        self.commands = Commands(store, self._new_id, lambda: None)
+        self.commands = Commands(store, VAULT, self._new_id, lambda: None)
         self.held: dict[str, Claimed] = {}
 
     def _new_id(self) -> str:
@@ -130,6 +131,7 @@ class Twins:
         await store.close()
         await self._connection.execute("CREATE TABLE test_clock (now_us BIGINT NOT NULL)")
         await self._connection.execute("INSERT INTO test_clock VALUES (0)")
+        await self._connection.execute("GRANT SELECT ON test_clock TO PUBLIC")
         await self._connection.execute(
             "CREATE OR REPLACE FUNCTION horae_now() RETURNS BIGINT LANGUAGE sql VOLATILE AS"
             " $$ SELECT now_us FROM test_clock $$"
@@ -226,7 +228,7 @@ async def _runs(twin: Twin, job: str | None, **filters: Any) -> Any:
 
 async def _explain(twin: Twin, job: str, seconds: int | None) -> Any:
     at_us = None if seconds is None else await twin.store.now() + seconds * 1_000_000
-    return explain(await twin.store.explain_facts(TENANT, job, at_us))
+    return explain(await twin.store.explain_facts(TENANT, job, at_us), 10**15)
 
 
 async def _verify(twin: Twin) -> Any:

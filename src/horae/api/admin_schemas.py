@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from horae.api.keys import SCOPES
 from horae.api.schemas import (
     COUNT,
@@ -86,6 +88,14 @@ _CHECK: Schema = {
     "unsealed": COUNT,
     "head": TEXT,
     "breaks": {"type": "array", "items": _BREAK},
+}
+
+ADMIN_EXAMPLES: dict[str, Any] = {
+    "NewKey": {"name": "ci", "role": "editor", "expires_in": "90d"},
+    "RotateKey": {"overlap": "1h"},
+    "NewTenant": {"tenant": "team-a", "max_jobs": 1000, "weight": 2},
+    "ChangeTenant": {"requests_per_second": 100},
+    "ChangeQueue": {"max_running": 50},
 }
 
 ADMIN_SCHEMAS: dict[str, Schema] = {

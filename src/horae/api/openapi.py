@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from horae.api.access import TENANT_HEADER
-from horae.api.admin_schemas import ADMIN_SCHEMAS
+from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import Parameter
 from horae.api.schemas import ANY, EXAMPLES, SCHEMAS, TEXT, ref
-from horae.api.side_schemas import SIDE_SCHEMAS
+from horae.api.side_schemas import SIDE_EXAMPLES, SIDE_SCHEMAS
 
 _ERRORS = {
     "400": "Not JSON",
@@ -29,6 +29,7 @@ _ERRORS = {
     "429": "Too much at this moment; Retry-After says how long to wait",
     "503": "The store is away",
 }
+_EXAMPLES = EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES
 _BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
 _WORD = re.compile(r"\{(\w+)\}")
@@ -125,7 +126,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     )
     good = {str(operation.status): _response(operation.gives)}
     good |= {str(status): _response(gives) for status, gives in operation.also.items()}
-    problem = {"application/problem+json": {"schema": ref("Problem"), "example": EXAMPLES["Problem"]}}
+    problem = {"application/problem+json": {"schema": ref("Problem"), "example": _EXAMPLES["Problem"]}}
     bad = {
         status: {"description": about, "content": problem}
         for status, about in _ERRORS.items()
@@ -150,7 +151,7 @@ def _content(name: str, media: str) -> dict[str, Any]:
     if not media.endswith("/json"):
         return {"schema": TEXT, "example": '{"name": "one", "type": "noop"}\n{"name": "two", "type": "noop"}\n'}
     told: dict[str, Any] = {"schema": ref(name)}
-    return told | {"example": EXAMPLES[name]} if name in EXAMPLES else told
+    return told | {"example": _EXAMPLES[name]} if name in _EXAMPLES else told
 
 
 def _open_paths() -> dict[str, Any]:

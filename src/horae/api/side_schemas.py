@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from horae.api.query import DELIVERY_STATES
 from horae.api.schemas import (
     COUNT,
@@ -46,6 +48,13 @@ _DELIVERY: Schema = {
     "ended_at": TIME_OR_NULL,
 }
 _GONE: Schema = {"deleted": {"const": True}}
+
+SIDE_EXAMPLES: dict[str, Any] = {
+    "Calendar": {"exclude": ["2030-12-24"], "holidays": "DE"},
+    "Secret": {"value": "correct horse battery staple"},
+    "Webhook": {"name": "ops", "url": "https://example.com/hook", "events": ["run.failed", "run.recovered"]},
+    "WebhookChange": {"events": ["run.failed"], "late_after": "5m"},
+}
 
 SIDE_SCHEMAS: dict[str, Schema] = {
     "Calendar": sent(_DAYS),
