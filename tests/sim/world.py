@@ -172,7 +172,7 @@ class World:
 
     async def _cancel_something(self, name: str) -> None:
         names = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
-        rows = await self.outside.runs(CALLER.tenant, name, dict.fromkeys(names), None, 20)
+        rows = (await self.outside.runs(CALLER.tenant, name, dict.fromkeys(names), None, 20)).rows
         live_rows = [row for row in rows if row["ended_us"] is None]
         if live_rows:
             await self.commands.cancel_run(CALLER, self.dice.choice(live_rows)["id"], None)
