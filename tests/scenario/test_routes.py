@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Self
 
 import httpx2
 import msgspec
@@ -469,10 +469,10 @@ class Listener:
         self._feed = events._feed
         self._stream = events._stream(tenant, None)
 
-    async def __aenter__(self) -> Listener:
+    async def __aenter__(self) -> Self:
         assert (await anext(self._stream)).startswith(b":")
         self._next = asyncio.create_task(self._read())
-        while self._feed._since_us is None:
+        while self._feed._since_us is None:  # noqa: ASYNC110 the first look has no event of its own
             await asyncio.sleep(0.01)
         return self
 
@@ -487,7 +487,7 @@ class Listener:
         self._next = asyncio.create_task(self._read())
         return kind, data.get("run_id") or data["name"], data.get("change") or data["status"]
 
-    async def _read(self) -> Frame:
+    async def _read(self) -> tuple[int, str, dict[str, Any]]:
         while (frame := await anext(self._stream)).startswith(b":"):
             pass
         return parsed(frame)
