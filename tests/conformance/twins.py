@@ -23,6 +23,7 @@ from tests.conformance.world import TENANT, TTL_US, World
 CALLER = Caller(TENANT, "test")
 AHEAD_US = 15_000_000
 FILTERS = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
+LETTER_FILTERS = ("queue", "priority", "reason", "due_after_us", "due_before_us")
 JOB_FILTERS = ("status", "search", "label", "type", "queue", "priority", "due_before_us")
 
 # What is compared after every step. Tokens come from each store's own counter; what they decide shows in the rest.
@@ -76,7 +77,7 @@ class Twin:
         return self.held[ids[number % len(ids)]]
 
     async def a_run(self, number: int) -> str:
-        runs = await self.store.runs(TENANT, None, dict.fromkeys(FILTERS), None, 1000)
+        runs = (await self.store.runs(TENANT, None, dict.fromkeys(FILTERS), None, 1000)).rows
         ids = [row["id"] for row in runs]
         return ids[number % len(ids)] if ids else "none"
 
@@ -258,7 +259,7 @@ OPERATIONS: dict[str, Callable[..., Awaitable[Any]]] = {
     "versions": lambda twin, job: twin.store.versions(TENANT, job),
     "jobs": _listed,
     "runs": lambda twin, job, status: _runs(twin, job, status=status),
-    "dead": lambda twin: twin.store.dead_letters(TENANT, None, None, 50),
+    "dead": lambda twin: twin.store.dead_letters(TENANT, None, dict.fromkeys(LETTER_FILTERS), None, 50),
     "explain": _explain,
     "verify": _verify,
 }

@@ -196,7 +196,7 @@ class World:
 
     async def _some_run(self, name: str, fits: Callable[[Any], bool]) -> str | None:
         names = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
-        rows = await self.outside.runs(CALLER.tenant, name, dict.fromkeys(names), None, 20)
+        rows = (await self.outside.runs(CALLER.tenant, name, dict.fromkeys(names), None, 20)).rows
         fitting = [row["id"] for row in rows if fits(row)]
         return self.dice.choice(fitting) if fitting else None
 
