@@ -164,6 +164,47 @@ async def test_work_that_ends_within_the_grace_is_not_handed_back() -> None:
 
 
 @virtual
+async def test_a_claim_under_way_when_a_drain_begins_is_waited_for() -> None:
+    work = Scripted(sleeping(1))
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.advance(5)
+        claim = horae.store.claim
+
+        async def answered_late(*args: Any) -> Any:
+            claimed = await claim(*args)
+            await asyncio.sleep(2)
+            return claimed
+
+        horae.store.claim = answered_late  # type: ignore[method-assign]
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(1)
+        await horae.nodes[0].stop()
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtual
+async def test_an_outcome_on_its_way_when_a_drain_ends_is_waited_for() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        await horae.advance(5)
+        settle = horae.store.settle
+
+        async def arriving_late(*args: Any) -> Any:
+            await asyncio.sleep(2)
+            return await settle(*args)
+
+        horae.store.settle = arriving_late  # type: ignore[method-assign]
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(1)
+        await horae.nodes[0].stop()
+        (run,) = await horae.runs(job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtual
 async def test_a_killed_worker_costs_its_visibility_and_the_run_comes_back() -> None:
     work = Scripted(sleeping(3600))
     async with Horae(nodes=2, executors={"noop": work}) as horae:

@@ -363,9 +363,13 @@ class Worker:
         """No new runs; running ones finish within the grace or go back."""
         self._is_draining = True
         deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
-        while self._tasks and asyncio.get_running_loop().time() < deadline:
+        # A claim whose answer is on its way will bring more to run: leaving now would cost those runs an attempt.
+        while (self._tasks or self._claims_under_way) and asyncio.get_running_loop().time() < deadline:
             remaining = deadline - asyncio.get_running_loop().time()
-            await asyncio.wait(list(self._tasks.values()), timeout=min(remaining, 1.0))
+            if self._tasks:
+                await asyncio.wait(list(self._tasks.values()), timeout=min(remaining, 1.0))
+            else:
+                await asyncio.sleep(BUSY_SECONDS)
         await self.stop_now()
 
     def abandon(self) -> None:

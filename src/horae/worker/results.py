@@ -34,6 +34,7 @@ class Results:
         self._generation = 0
         self.on_again: Callable[[], None] = lambda: None
         self._arrived = asyncio.Event()
+        self._sending = asyncio.Lock()
 
     @property
     def waiting(self) -> int:
@@ -73,7 +74,11 @@ class Results:
                 await self._flush_one_by_one()
 
     async def flush(self) -> None:
-        """Sends what is there. What was not taken stays and is sent again."""
+        """Sends what is there, after what is on its way. What was not taken stays and is sent again."""
+        async with self._sending:
+            await self._flush()
+
+    async def _flush(self) -> None:
         self._arrived.clear()
         try:
             # Logs first: who sees a run as over must find all of its output.
