@@ -163,6 +163,7 @@ class Claimed:
     token: int
     payload: str | None
     parent_id: str | None
+    waited_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

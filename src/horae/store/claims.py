@@ -40,7 +40,7 @@ SET state = 'running', attempt = runs.attempt + 1, token = horae_fence(), worker
 """
 _CLAIMED = """
 RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_us, runs.run_at_us, runs.attempt,
-          runs.max_attempts, runs.token, runs.payload, runs.parent_id
+          runs.max_attempts, runs.token, runs.payload, runs.parent_id, runs.started_us - runs.queued_us AS waited_us
 """
 
 # PostgreSQL: so many rows of each line, in one statement. Materialized, because an IN with a LIMIT can be planned to
@@ -325,4 +325,5 @@ def _claimed(row: Row) -> Claimed:
         row["token"],
         row["payload"],
         row["parent_id"],
+        row["waited_us"],
     )

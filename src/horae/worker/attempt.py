@@ -18,6 +18,8 @@ from horae.worker.results import Results
 RESULT_CAP = 64 * 1024
 ERROR_CAP = 8 * 1024
 LOG_CAP = 1024 * 1024
+# A destination that is left alone costs no attempt for so long; one that stays dead must not keep runs for ever.
+PATIENCE_US = 3_600_000_000
 
 _decode = msgspec.json.Decoder(Definition).decode
 
@@ -68,7 +70,7 @@ def report(
         error = None if outcome.error is None else redactor.text(outcome.error)
         outcome = replace(outcome, error=error, result=redactor.value(outcome.result))
     after = outcome.retry_after_seconds
-    if outcome.is_unsent:
+    if outcome.is_unsent and claimed.waited_us < PATIENCE_US:
         delay_us = round((after or 1) * 1e6)
         results.again(Again(claimed.run_id, claimed.token, delay_us, outcome.reason, outcome.error, counts=False))
         return
