@@ -23,7 +23,7 @@ WAITS_SECONDS = (0.3, 1.0)
 class Failure(Exception):
     """Ends the command, in words and with an exit code."""
 
-    def __init__(  # noqa: PLR0913 - all that an error says
+    def __init__(
         self,
         exit_code: int,
         detail: str,

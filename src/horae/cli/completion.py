@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import click
 
-from horae.cli.session import Command, Session
+from horae.cli.session import Command
 
 
 @click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_obj
-def completion(session: Session, shell: str) -> None:
+def completion(shell: str) -> None:
     """Print the completion script of SHELL.
 
     \b
@@ -28,7 +27,7 @@ def completion(session: Session, shell: str) -> None:
     click.echo(made(main, {}, "horae", "_HORAE_COMPLETE").source())
 
 
-def job_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+def job_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Names of jobs that begin so. A server that is away or slow completes nothing."""
     from horae.cli.client import Client, Failure
     from horae.cli.context import find_place

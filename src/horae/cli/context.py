@@ -26,8 +26,8 @@ class Place(NamedTuple):
 
 
 def find_place(url: str | None, name: str | None) -> Place:
-    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the current context, the default. A key of a context goes
-    to no other address.
+    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the current context, the default. The key of a context
+    goes to no other address.
     """
     key = os.environ.get("HORAE_API_KEY") or None
     if url or (not name and os.environ.get("HORAE_URL")):
@@ -63,7 +63,9 @@ def read_config() -> dict[str, Any]:
     except FileNotFoundError:
         config = {}
     except (OSError, tomllib.TOMLDecodeError) as error:
-        raise Failure(USAGE, f"{where} cannot be read: {error}.", code="config", hint="Mend it or move it away.") from None
+        raise Failure(
+            USAGE, f"{where} cannot be read: {error}.", code="config", hint="Mend it or move it away."
+        ) from None
     contexts = config.setdefault("contexts", {})
     if not isinstance(contexts, dict) or not all(
         isinstance(each, dict) and isinstance(each.get("url"), str) for each in contexts.values()

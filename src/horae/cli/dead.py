@@ -37,7 +37,7 @@ def dead() -> None:
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--all", "is_all", is_flag=True, help="All of them.")
 @click.pass_obj
-def list_dead(session: Session, limit: int, is_all: bool, **flags: Any) -> None:
+def list_dead(session: Session, /, limit: int, is_all: bool, **flags: Any) -> None:
     """What failed for good, newest first."""
     most = None if is_all else limit
     found = session.client.pages("/dead-letters", "dead_letters", most, **filter_query(flags))
@@ -52,12 +52,19 @@ def list_dead(session: Session, limit: int, is_all: bool, **flags: Any) -> None:
 @click.option("--dry-run", is_flag=True, help="Say how many; start none.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def replay(  # noqa: D417 - click reads the text
-    session: Session, run_id: tuple[str, ...], is_all: bool, rate: float | None, dry_run: bool, yes: bool, **flags: Any
+def replay(
+    session: Session,
+    /,
+    run_id: tuple[str, ...],
+    is_all: bool,
+    rate: float | None,
+    dry_run: bool,
+    yes: bool,
+    **flags: Any,
 ) -> None:
     """Run anew: these, or all that match the flags. Each is a new run that names the old one."""
     if run_id:
-        work = lambda id: session.client.post(path("dead-letters", id, "replay"))  # noqa: E731
+        work = lambda each: session.client.post(path("dead-letters", each, "replay"))  # noqa: E731
         for_each(session, run_id, work, "run_id", "Replayed")
         return
     chosen = filter_query(flags)
@@ -88,5 +95,5 @@ def discard(session: Session, run_id: tuple[str, ...], yes: bool) -> None:
     from horae.cli.jobs import confirm
 
     confirm(f"Discard {len(run_id)} dead letters?", yes=yes)
-    work = lambda id: session.client.call("DELETE", path("dead-letters", id))  # noqa: E731
+    work = lambda each: session.client.call("DELETE", path("dead-letters", each))  # noqa: E731
     for_each(session, run_id, work, "run_id", "Discarded")

@@ -26,10 +26,10 @@ def for_each(
         session.out.done(done[-1], field, f"{told} {name}")
     if failures and not done and len(failures) == 1:
         raise failures[0][1]
-    for _, error in failures:
-        tell(error)
+    for _, failure in failures:
+        tell(failure)
     if failures:
         session.out.say(f"{len(done)} done, {len(failures)} failed: {', '.join(name for name, _ in failures)}")
-        codes = {error.exit_code for _, error in failures}
+        codes = {failure.exit_code for _, failure in failures}
         sys.exit(PARTLY if done or len(codes) > 1 else codes.pop())
     return done

@@ -31,7 +31,7 @@ PLAIN = {
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.option("--schedule", "--cron", multiple=True, help="A cron line, '@every 5m', '@daily', a time; repeatable."),
+        click.option("--schedule", "--cron", multiple=True, help="A cron line, '@every 5m', '@daily', …; repeatable."),
         click.option("--every", help="At this distance: 90s, 5m, 2h."),
         click.option("--at", help="Once, then: 09:00, 'tomorrow 09:00', +2h, 2030-01-04T09:00:00Z."),
         click.option("--manual", is_flag=True, help="Only on request."),
@@ -56,10 +56,12 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--max-runs", type=int, help="So many runs, then it is over."),
         click.option("--calendar", help="A calendar by name, or a country: DE, US-CA."),
         click.option("--delivery", help="at_least_once or at_most_once."),
-        click.option("--after", multiple=True, metavar="JOB[:ON]", help="Run after JOB ended in success, failure, always."),
+        click.option(
+            "--after", multiple=True, metavar="JOB[:ON]", help="Run after JOB: on success, failure or always."
+        ),
         click.option("--label", multiple=True, metavar="NAME=VALUE", help="A label; repeatable."),
         click.option("--description", help="What it is for."),
-        click.option("--set", "set_", multiple=True, metavar="FIELD=JSON", help="Any field of a job: dst.gap='\"skip\"'."),
+        click.option("--set", "set_", multiple=True, metavar="FIELD=JSON", help="Any field: dst.gap='\"skip\"'."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -95,7 +97,7 @@ def read_json(text: str, flag: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        hint = f"""A text needs quotes of its own: {flag.split()[0]} '"text"'. From a file: @file.json."""
+        hint = f"""A text needs quotes of its own: {flag.split(maxsplit=1)[0]} '"text"'. From a file: @file.json."""
         raise Failure(USAGE, f"{flag}: not JSON: {error}.", code="json", hint=hint) from None
 
 

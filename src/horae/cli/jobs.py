@@ -14,10 +14,19 @@ from horae.cli.output import Column
 from horae.cli.session import Group, Session
 from horae.cli.times import read_time
 
+
+def shown_schedule(job: dict[str, Any]) -> str:
+    schedule = job["schedule"]
+    if schedule is None:
+        return "after another" if job.get("after") else "@manual"
+    text = ", ".join(schedule) if isinstance(schedule, list) else str(schedule)
+    return text if job["timezone"] == "UTC" or text.startswith("@") else f"{text} ({job['timezone']})"
+
+
 COLUMNS: list[Column] = [
     ("name", "name"),
     ("status", "status"),
-    ("schedule", lambda job: shown_schedule(job)),
+    ("schedule", shown_schedule),
     ("next", "next_fire_time"),
     ("last", "last_run_status"),
     ("type", "type"),
@@ -26,14 +35,6 @@ COLUMNS: list[Column] = [
 ]
 JOB = click.argument("job_name", metavar="JOB", shell_complete=job_names)
 JOBS = click.argument("job_name", metavar="JOB...", nargs=-1, required=True, shell_complete=job_names)
-
-
-def shown_schedule(job: dict[str, Any]) -> str:
-    schedule = job["schedule"]
-    if schedule is None:
-        return "after another" if job.get("after") else "@manual"
-    text = ", ".join(schedule) if isinstance(schedule, list) else str(schedule)
-    return text if job["timezone"] == "UTC" or text.startswith("@") else f"{text} ({job['timezone']})"
 
 
 @click.group(cls=Group)
@@ -52,7 +53,7 @@ def job() -> None:
 @click.option("--if-absent", is_flag=True, help="A job of this name may exist already; then it is left alone.")
 @click.option("--dry-run", is_flag=True, help="Check and show it; save nothing.")
 @click.pass_obj
-def create(session: Session, name: str, if_absent: bool, dry_run: bool, **flags: Any) -> None:
+def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **flags: Any) -> None:
     """Create a job called NAME."""
     document = {"name": name} | document_of(flags)
     if dry_run:
@@ -84,12 +85,16 @@ def create(session: Session, name: str, if_absent: bool, dry_run: bool, **flags:
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
 @click.option("--all", "is_all", is_flag=True, help="All of them.")
 @click.pass_obj
-def list_jobs(session: Session, limit: int, is_all: bool, type_: str | None, due_before: str | None, **query: Any) -> None:
+def list_jobs(
+    session: Session, /, limit: int, is_all: bool, type_: str | None, due_before: str | None, **query: Any
+) -> None:
     """Jobs, with when they are due and how they went."""
     before = due_before and read_time(due_before, "--due-before", is_future=True)
     most = None if is_all else limit
     found = session.client.pages("/jobs", "jobs", most, **query, type=type_, due_before=before)
-    session.out.rows(found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'")
+    session.out.rows(
+        found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'"
+    )
 
 
 @job.command("show")
@@ -105,7 +110,7 @@ def show(session: Session, job_name: str) -> None:
 @job_options
 @click.option("--if-version", type=int, help="Only if it still is this version.")
 @click.pass_obj
-def edit(session: Session, job_name: str, if_version: int | None, **flags: Any) -> None:
+def edit(session: Session, /, job_name: str, if_version: int | None, **flags: Any) -> None:
     """Change the fields given as flags; without any, open the job in $EDITOR."""
     document = document_of(flags)
     if not document:
@@ -116,7 +121,7 @@ def edit(session: Session, job_name: str, if_version: int | None, **flags: Any) 
         if not document:
             session.out.say("Nothing changed.")
             return
-    headers = {"If-Match": f'"{if_version}"'} if if_version else {}
+    headers = {"If-Match": f'"v{if_version}"'} if if_version else {}
     made = session.client.call("PATCH", path("jobs", job_name), document, headers=headers)
     session.out.done(made, "name", f"{made['name']} is now version {made['version']}: {_when(made)}")
 
@@ -150,8 +155,8 @@ def resume(session: Session, job_name: tuple[str, ...]) -> None:
 @click.option("--follow", is_flag=True, help="Show its log meanwhile; waits as well.")
 @click.option("--timeout", help="Stop waiting after this long, with exit code 8; the run goes on.")
 @click.pass_obj
-def run_now(  # noqa: D417 - click reads the text
-    session: Session, job_name: str, payload: str | None, priority: str | None, at: str | None, **waiting: Any
+def run_now(
+    session: Session, /, job_name: str, payload: str | None, priority: str | None, at: str | None, **waiting: Any
 ) -> None:
     """Run it now, or at a given time, whatever its schedule says."""
     body: dict[str, Any] = {} if payload is None else {"payload": read_json(payload, "--payload")}

@@ -204,4 +204,6 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") if "\t" in text or "\n" in text else text
+    return (
+        text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") if "\t" in text or "\n" in text else text
+    )

@@ -67,7 +67,7 @@ def run() -> None:
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
 @click.option("--all", "is_all", is_flag=True, help="All of them.")
 @click.pass_obj
-def list_runs(session: Session, limit: int, is_all: bool, **flags: Any) -> None:
+def list_runs(session: Session, /, limit: int, is_all: bool, **flags: Any) -> None:
     """Runs, newest first."""
     found = session.client.pages("/runs", "runs", None if is_all else limit, **filter_query(flags))
     session.out.rows(found, COLUMNS, "run_id", "No runs match.")
@@ -116,7 +116,7 @@ def wait(session: Session, run_id: str, timeout: str | None) -> None:
 @click.pass_obj
 def cancel(session: Session, run_id: tuple[str, ...]) -> None:
     """End it, or stop it if it is running. RUN may be - for ids on standard input."""
-    for_each(session, run_id, lambda id: session.client.post(path("runs", id, "cancel")), "run_id", "Cancelled")
+    for_each(session, run_id, lambda each: session.client.post(path("runs", each, "cancel")), "run_id", "Cancelled")
 
 
 @run.command("retry")
@@ -127,7 +127,9 @@ def cancel(session: Session, run_id: tuple[str, ...]) -> None:
 @click.pass_obj
 def retry(session: Session, run_id: tuple[str, ...], is_waited: bool, follow: bool, timeout: str | None) -> None:
     """One more attempt of the same run."""
-    done = for_each(session, run_id, lambda id: session.client.post(path("runs", id, "retry")), "run_id", "Once more:")
+    done = for_each(
+        session, run_id, lambda each: session.client.post(path("runs", each, "retry")), "run_id", "Once more:"
+    )
     if is_waited or follow:
         from horae.cli.waiting import wait_for_run
 

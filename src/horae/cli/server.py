@@ -1,5 +1,5 @@
-"""The verbs that open a store by themselves: dev, serve, migrate, verify, export, demo. They go through the app, which is
-imported once the flags are known.
+"""The verbs that open a store by themselves: dev, serve, migrate, verify, export, demo. They go through the app, which
+is imported once the flags are known.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Command(click.Command):
             sys.exit(0)
         except click.ClickException:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what is not ours is raised again
             _end(error)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from pathlib import Path
 
 from horae.cli.client import USAGE, Failure
@@ -83,11 +83,11 @@ def _clock(text: str, zone: str | None, *, is_future: bool) -> datetime | None:
     hour, minute, second = int(match[2]), int(match[3]), int(match[4] or 0)
     if hour > 23 or minute > 59 or second > 59:
         return None
+    clock = time(hour, minute, second)
     day = (here + timedelta(days=_DAYS[match[1]])).date()
-    at = _on(datetime(day.year, day.month, day.day, hour, minute, second), zone)
+    at = _on(datetime.combine(day, clock), zone)
     if is_future and match[1] is None and at < now():
-        day += timedelta(days=1)
-        at = _on(datetime(day.year, day.month, day.day, hour, minute, second), zone)
+        at = _on(datetime.combine(day + timedelta(days=1), clock), zone)
     return at
 
 

@@ -44,8 +44,8 @@ def follow_log(session: Session, run_id: str, *, is_shown: bool, deadline: float
     last_id, failures = None, 0
     while True:
         try:
-            for id, name, data in _events(session, run_id, last_id, deadline):
-                last_id, failures = id or last_id, 0
+            for event_id, name, data in _events(session, run_id, last_id, deadline):
+                last_id, failures = event_id or last_id, 0
                 if name == "end":
                     return
                 if name == "log" and is_shown:
