@@ -41,7 +41,7 @@ def why(session: Session, name: str, at: str | None, timezone: str | None) -> No
     if run is not None:
         name, when = run["job_id"], run["scheduled_for"]
     answer = session.client.get(path("jobs", name, "explain"), at=when)
-    if session.out.form != "table":
+    if not session.out.is_for_people:
         session.out.one(answer, "verdict")
         return
     _tell(answer, run["job_name"] if run else name)

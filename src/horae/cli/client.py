@@ -65,7 +65,7 @@ class Client:
         self._timeout = timeout
         self._open: HTTPConnection | None = None
 
-    def get(self, where: str, **query: Any) -> Any:
+    def get(self, where: str, /, **query: Any) -> Any:
         return self.call("GET", where, query=query)
 
     def post(self, where: str, body: Any = None) -> Any:
@@ -120,7 +120,7 @@ class Client:
             time.sleep(wait or 0)
         raise AssertionError
 
-    def pages(self, where: str, key: str, most: int | None, **query: Any) -> Iterator[Any]:
+    def pages(self, where: str, key: str, most: int | None, /, **query: Any) -> Iterator[Any]:
         """Items of a list, page by page, up to `most` of them."""
         cursor = None
         while most is None or most > 0:

@@ -25,7 +25,7 @@ _WRAPPERS |= {"python", "python3", "perl", "ruby", "php", "node", "cd", "test", 
 
 @dataclass(slots=True)
 class Entry:
-    """One line of the table: a job, or why there is none."""
+    """One line of the table: a job, or why there is none, or a setting that is worth a note."""
 
     line: int
     text: str
@@ -41,7 +41,9 @@ class _State:
     zone: str
     env: dict[str, str] = field(default_factory=dict)
     shell: str = ""
-    mailto: str | None = None
+    zone_fault: str = ""
+    mailto: str = ""
+    told: set[str] = field(default_factory=set)
     jitter_minutes: int = 0
     comment: list[str] = field(default_factory=list)
 
@@ -54,16 +56,16 @@ def read_crontab(
     `has_user`: the sixth column names a user, as in /etc/crontab. Lines of another than `user` are refused.
     """
     state, entries, taken = _State(zone), [], set[str]()
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         stripped = line.strip()
         if not stripped:
             state.comment = []
         elif stripped.startswith("#"):
             state.comment.append(stripped.lstrip("# ").strip())
         elif setting := _setting(stripped):
-            refused = _set(state, *setting)
-            if refused:
-                entries.append(Entry(number, stripped, refusal=refused))
+            note = _set(state, *setting)
+            if note:
+                entries.append(Entry(number, stripped, notes=[note]))
         else:
             entry = _entry(Entry(number, stripped), state, has_user=has_user, user=user)
             state.comment = []
@@ -89,12 +91,16 @@ def _set(state: _State, name: str, value: str) -> str:
     match name:
         case "MAILTO" | "MAILFROM" | "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING":
             state.mailto = value if name == "MAILTO" else state.mailto
+        case "TZ":
+            state.env[name] = value
+            return "TZ is what commands see; cron's schedules follow CRON_TZ or the machine. With --tz you choose."
         case "CRON_TZ":
             try:
                 parse_schedule("@daily", zone=value, anchor_us=0)
             except Invalid as error:
-                return f"CRON_TZ: {error.faults[0].detail} The lines below keep {state.zone}."
-            state.zone = value
+                state.zone_fault = f"CRON_TZ above it is wrong: {error.faults[0].detail}"
+                return error.faults[0].detail
+            state.zone, state.zone_fault = value, ""
         case "SHELL":
             state.shell = value
         case "RANDOM_DELAY" if value.isdigit():
@@ -157,6 +163,9 @@ def _split_schedule(line: str) -> tuple[str, str, str]:
 
 
 def _with_job(entry: Entry, state: _State, schedule: str, rest: str, owner: str) -> Entry:
+    if state.zone_fault:
+        entry.refusal = state.zone_fault
+        return entry
     schedule = _without_tilde(entry, schedule)
     try:
         parse_schedule(schedule, zone=state.zone, anchor_us=0, seed="crontab")
@@ -173,14 +182,10 @@ def _with_job(entry: Entry, state: _State, schedule: str, rest: str, owner: str)
     if env:
         target["env"] = env
         entry.notes.append(f"environment: {', '.join(env)}")
-    else:
-        entry.notes += (
-            ["no PATH in the table: cron's is /usr/bin:/bin, the job gets the worker's"] if "/" not in rest else []
-        )
+    if "PATH" not in env and not rest.startswith("/"):
+        _tell_once(entry, state, "no PATH in the table: cron's is /usr/bin:/bin, the job gets the worker's")
     if state.mailto:
-        entry.notes.append(
-            f"MAILTO {state.mailto}: horae sends no mail; its output is kept, failures can go to a webhook"
-        )
+        _tell_once(entry, state, f"MAILTO {state.mailto}: no mail; output is kept, a webhook can tell of failures")
     job: dict[str, Any] = {
         "name": _slug(rest),
         "schedule": schedule,
@@ -198,6 +203,12 @@ def _with_job(entry: Entry, state: _State, schedule: str, rest: str, owner: str)
         job["jitter"] = f"{state.jitter_minutes}m"
     entry.job = job
     return entry
+
+
+def _tell_once(entry: Entry, state: _State, note: str) -> None:
+    if note not in state.told:
+        state.told.add(note)
+        entry.notes.append(note)
 
 
 def _without_tilde(entry: Entry, schedule: str) -> str:
@@ -226,7 +237,7 @@ def _command(text: str) -> tuple[str, bool]:
 
 def _slug(command: str) -> str:
     """A name from what is run: the first word that says something."""
-    words = re.split(r"[\s;&|<>()'\"%]+", command)
+    words = re.split(r"[\s;&|<>()'\"%]+", re.sub(r"^\s*cd\s+\S+\s*(&&|;)", "", command))
     meaning = [word for word in words if word and not word.startswith(("-", "$")) and "=" not in word]
     names = [PurePosixPath(word).name for word in meaning]
     chosen = next(

@@ -6,6 +6,7 @@ A file says what is wanted of a job (its spec) and nothing of how it stands: pau
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,7 +168,8 @@ def _read_file(file: Path, found: list[Wanted], faults: list[dict[str, str]]) ->
 def _text(file: Path) -> str:
     import sys
 
-    data = sys.stdin.buffer.read(MOST_BYTES + 1) if str(file) == "-" else file.open("rb").read(MOST_BYTES + 1)
+    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
+        data = source.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise OSError(f"more than {MOST_BYTES:,} bytes")
     return data.decode()

@@ -61,7 +61,7 @@ def crontab(
         return
     results = {} if flags["dry_run"] else _create(session, jobs)
     _show(session, entries, results)
-    left = sum(not entry.job for entry in entries)
+    left = sum(bool(entry.refusal) for entry in entries)
     told = f"{len(jobs)} jobs would be created" if flags["dry_run"] else f"{_count(results, 'created')} jobs created"
     there = _count(results, "exists")
     also = f", {there} existed already" if there else ""
@@ -133,10 +133,12 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
         }
         if entry.job:
             schedule = parse_schedule(entry.job["schedule"], zone=entry.job["timezone"], anchor_us=now_us, seed="")
-            due = next_after(schedule, now_us)
+            # Where an H falls is known once the job has its id.
+            due = None if "H" in entry.job["schedule"] else next_after(schedule, now_us)
             item |= {"name": entry.job["name"], "schedule": describe(schedule), "next_at": due and format_instant(due)}
-        result = results.get(item["name"] or "", "would create" if entry.job else "not imported")
-        notes = [f"not imported: {entry.refusal}"] if entry.refusal else entry.notes
+        word = "would create" if entry.job else "not imported" if entry.refusal else "setting"
+        result = results.get(item["name"] or "", word)
+        notes = [entry.refusal] if entry.refusal else entry.notes
         items.append(item | {"result": result, "notes": "; ".join(notes), "job": entry.job})
     columns: list[Column] = [
         ("line", "line"), ("name", "name"), ("schedule", "schedule"), ("next", "next_at"), ("result", "result"),

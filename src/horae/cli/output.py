@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import click
@@ -104,16 +104,19 @@ class Out:
             click.echo(json.dumps(item, indent=2, ensure_ascii=False))
 
     def _tabs(self, items: Iterable[Any], columns: Sequence[Column]) -> None:
+        lines = iter(items)
+        # Before anything is printed: whether the server answers at all.
+        first = list(islice(lines, 1))
         if self._has_header:
             click.echo("\t".join(head.upper().replace(" ", "_") for head, _ in columns))
-        for item in items:
+        for item in chain(first, lines):
             click.echo("\t".join(_plain(_value(item, field)) for _, field in columns))
 
     def _table(self, items: list[Any], columns: Sequence[Column]) -> None:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, show_header=self._has_header, pad_edge=False, header_style="bold")
+        table = Table(box=box.SIMPLE_HEAD, show_header=self._has_header, show_edge=False, header_style="bold")
         for head, field in columns:
             is_number = bool(items) and isinstance(_value(items[0], field), int | float) and head != "key"
             is_id = isinstance(field, str) and field.endswith("_id")
@@ -187,10 +190,6 @@ def as_yaml(item: Any) -> str:
     Dumper.add_representer(str, text)
     dumped: str = yaml.dump(item, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
     return dumped
-
-
-def may_colour(stream: Any) -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(stream.isatty())
 
 
 def _value(item: Any, field: str | Callable[[Any], Any]) -> Any:

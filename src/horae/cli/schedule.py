@@ -60,12 +60,12 @@ def _tell(answer: dict[str, Any], zone: str) -> None:
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
-    from horae.cli.times import shown_time
+    from horae.cli.times import distance
 
     click.secho(answer["description"], bold=True)
     for each in answer["next"]:
         at = datetime.fromisoformat(each["at"]).astimezone(ZoneInfo(zone))
-        click.echo(f"  {at:%a %Y-%m-%d %H:%M:%S %Z}   {shown_time(each['at']).rpartition(', ')[2]}")
+        click.echo(f"  {at:%a %Y-%m-%d %H:%M:%S %Z}   {distance(each['at'])}")
     if not answer["next"]:
         click.echo("  Never by itself.")
     for warning in answer["warnings"]:

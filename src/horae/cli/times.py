@@ -39,15 +39,19 @@ def read_length(text: str, flag: str) -> float:
 
 def shown_time(text: str) -> str:
     """`09:00:05 CET, in 4 m`; with the date if it is not near."""
+    at = datetime.fromisoformat(text).astimezone()
+    if abs((at - now()).total_seconds()) >= 43_200:
+        return f"{at:%a %Y-%m-%d %H:%M %Z}"
+    return f"{at:%H:%M:%S %Z}, {distance(text)}"
+
+
+def distance(text: str) -> str:
+    """`in 4 m`, `3 s ago`."""
     from horae.cli.output import shown_length
 
-    at = datetime.fromisoformat(text).astimezone()
-    distance = (at - now()).total_seconds()
-    if abs(distance) >= 43_200:
-        return f"{at:%a %Y-%m-%d %H:%M %Z}"
-    length = shown_length(abs(distance) if abs(distance) < 60 else round(abs(distance)))
-    length = re.sub(r"\.\d s$", " s", "1 s" if abs(distance) < 1 else length)
-    return f"{at:%H:%M:%S %Z}, " + (f"in {length}" if distance > 0 else f"{length} ago")
+    seconds = (datetime.fromisoformat(text) - now()).total_seconds()
+    length = shown_length(max(round(abs(seconds)), 1))
+    return f"in {length}" if seconds > 0 else f"{length} ago"
 
 
 def local_zone() -> str | None:

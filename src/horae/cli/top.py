@@ -101,7 +101,7 @@ def _table(title: str, items: list[dict[str, Any]], fields: Fields) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_edge=False)
     for head, _ in fields:
         table.add_column(head)
     for item in items:
