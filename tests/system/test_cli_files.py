@@ -105,9 +105,9 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(horae: Shell) -> No
     horae.ok("calendar", "set", "days", "--exclude", "2030-12-24")
     horae.ok("apply", write(horae, FILES))
     horae.ok("job", "create", "rich-job", "--http", "https://example.com/a", "--header", "X-A: b",
-             "--body", '{"a": [1]}', "--calendar", "days", "--misfire", "skip", "--jitter", "5s", "--schedule", "H 3 * * *",
-             "--schedule", "@every 90m", "--set", 'dst={"gap": "skip"}', "--description", "two\nlines",
-             "--payload", '{"on": "yes", "n": null, "t": "2030-01-01"}')  # fmt: skip
+             "--body", '{"a": [1]}', "--calendar", "days", "--misfire", "skip", "--jitter", "5s",
+             "--schedule", "H 3 * * *", "--schedule", "@every 90m", "--set", 'dst={"gap": "skip"}',
+             "--description", "two\nlines", "--payload", '{"on": "yes", "n": null, "t": "2030-01-01"}')  # fmt: skip
     file = write(horae, horae.ok("job", "export").out, "exported.yaml")
     text = (horae.home / file).read_text()
 
@@ -171,11 +171,12 @@ def test_an_edit_between_reading_and_writing_is_a_conflict(horae: Shell, monkeyp
         ("name: [\n", "Not YAML"),
         ("just words\n", ":1"),
         ("a: &a [1,2]\nb: &b [*a,*a,*a]\n" + "".join(f"c{n}: &c{n} [" + f"*{'b' if n == 0 else f'c{n - 1}'}," * 9 + "]\n" for n in range(8)), "Too much"),  # noqa: E501
+        ("name: &a [*a]\n", "inside itself"),
         ("? [a, b]\n: 1\n", "A key must be a text"),
         ("name: a\nx: !!python/object:os.system {}\n", '"x"'),
-        ("[" * 3000 + "]" * 3000, "deeply"),
+        ("[" * 100_000 + "]" * 100_000, "deeply"),
     ],
-    ids=range(12),
+    ids=range(13),
 )  # fmt: skip
 def test_mistakes_in_files_are_told_with_their_line_and_without_a_server(tmp_path: Path, text: str, told: str) -> None:
     horae = Shell(tmp_path, free_port())

@@ -8,6 +8,8 @@ from typing import Any
 import yaml
 
 MOST_NODES = 2_000_000
+DEEPEST = 100
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
@@ -21,8 +23,9 @@ Read = tuple[Any, dict[str, int], str]
 def read_documents(text: str) -> list[Read]:
     """Jobs: one a document, or a list of them, or `jobs:` with a list. Raises ValueError(line, words)."""
     found: list[Read] = []
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = LOADER(text)
     try:
+        _check_depth(text)
         while loader.check_node():
             reader = _Reader()
             node = loader.get_node()
@@ -34,10 +37,19 @@ def read_documents(text: str) -> list[Read]:
     except yaml.YAMLError as error:
         raise ValueError(1, f"Not YAML: {str(error).partition(chr(10))[0]}.") from None
     except RecursionError:
-        raise ValueError(1, "Nested too deeply.") from None
+        raise ValueError(1, "Something is inside itself.") from None
     finally:
         loader.dispose()
     return found
+
+
+def _check_depth(text: str) -> None:
+    """Before nodes are made: the library makes them by recursion, and too much of it ends the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(event.start_mark.line + 1, "Nested too deeply.")
 
 
 def _jobs(value: Any, lines: dict[str, int]) -> list[Read]:
