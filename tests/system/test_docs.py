@@ -14,11 +14,15 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
 from starlette.routing import Route
 
 from horae.api.query import JOB_STATUSES, RUN_STATUSES
+from horae.cli import client
 from horae.cli import main as command_line
+from horae.cli.root import COMMANDS
+from horae.cli.session import Command, common_options
 from horae.config import OTHER_VARIABLES, Settings, read_settings
 from horae.core.run import ENDED_BADLY, NOT_STARTED, WAITING
 from horae.failpoints import POINTS
@@ -116,6 +120,7 @@ def run_in_one_shell(texts: list[str], port: int, folder: Path) -> list[str]:
     mark = "-- the output of the next block --"
     script = "sleep() { command sleep $(($1 * 3)); }\n" + "".join(f"echo '{mark}'\n{text}\necho\n" for text in texts)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
         ["/bin/sh", "-eu", "-c", script.replace(ADDRESS, f"127.0.0.1:{port}")],
         cwd=folder,
@@ -206,9 +211,26 @@ def test_every_setting_is_documented_with_its_default_and_its_flag() -> None:
     assert documented == expected
 
 
+def every_command(command: Any, name: str = "horae") -> dict[str, Any]:
+    """The commands that do something, by what is typed."""
+    if not isinstance(command, click.Group):
+        return {name: command}
+    context = click.Context(command)
+    inside = [(each, command.get_command(context, each)) for each in command.list_commands(context)]
+    return {path: leaf for word, each in inside for path, leaf in every_command(each, f"{name} {word}").items()}
+
+
+def flags_of(command: Any) -> set[str]:
+    return {flag for param in command.params if isinstance(param, click.Option) for flag in spellings(param)}
+
+
+def spellings(param: Any) -> list[str]:
+    return [*param.opts, *param.secondary_opts]
+
+
 def every_flag(command: Any) -> set[str]:
-    own = {option for param in command.params for option in param.opts}
-    return own.union(*(every_flag(each) for each in getattr(command, "commands", {}).values()))
+    own = {"--help", "--version"}
+    return own.union(*(flags_of(each) for each in every_command(command).values()))
 
 
 def shown_default(value: object) -> str:
@@ -225,7 +247,34 @@ def test_the_other_variables_and_the_commands_are_documented() -> None:
     first = [codes(row[0])[0] for row in rows(prose(DOCS / "settings.md")) if len(row) == 2]
 
     assert {name for name in first if name.startswith("HORAE_")} == OTHER_VARIABLES - {"HORAE_TESTING"}
-    assert [name for name in first if name.startswith("horae ")] == [f"horae {name}" for name in command_line.commands]
+    on_servers = [f"horae {name}" for name, (place, _) in COMMANDS.items() if place.startswith("server:")]
+    assert [name for name in first if name.startswith("horae ")] == on_servers
+
+
+def test_every_command_and_every_option_is_documented() -> None:
+    page = DOCS / "cli.md"
+    common = {flag for option in common_options() for flag in spellings(option)}
+    told = re.split(r"^#+ (?=horae )", page.read_text(), flags=re.MULTILINE)[1:]
+    documented = {}
+    for text in told:
+        name, _, rest = text.partition("\n")
+        if f"`{name}" in rest.split("\n## ")[0]:
+            documented[name] = {flag for row in rows(rest) for flag in codes(row[0])}
+
+    expected = {
+        name: flags_of(command) - (common if isinstance(command, Command) else set())
+        for name, command in every_command(command_line).items()
+    }
+    assert documented == expected
+    assert {
+        flag for row in rows(section(page, "## Options of every client command")) for flag in codes(row[0])
+    } == common
+
+
+def test_every_exit_code_of_the_command_line_is_documented() -> None:
+    documented = [int(row[0]) for row in rows(section(DOCS / "cli.md", "## Exit codes"))]
+
+    assert documented == [0, *range(client.FAILED, client.PARTLY + 1), client.INTERRUPTED]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=titles(PAGES))

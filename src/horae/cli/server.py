@@ -1,4 +1,6 @@
-"""The command line. Server verbs go through the app; nothing heavy is imported before a verb is known."""
+"""The verbs that open a store by themselves: dev, serve, migrate, verify, export, demo. They go through the app, which
+is imported once the flags are known.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,6 @@ T = TypeVar("T")
 USAGE, VIOLATED, UNAVAILABLE = 2, 3, 4
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="horae", prog_name="horae")
-def main() -> None:
-    """Cron you can ask why: a job scheduler with an API and a memory."""
-
-
 def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--port", type=int, help="Port of the API (HORAE_PORT)."),
@@ -52,7 +48,7 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@main.command()
+@click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of the database. Default: ./.horae")
 @_server_options
 def dev(data: Path | None, **flags: Any) -> None:
@@ -70,7 +66,7 @@ def dev(data: Path | None, **flags: Any) -> None:
     _run(settings)
 
 
-@main.command()
+@click.command()
 @click.option("--roles", help="Any of api,scheduler,worker (HORAE_ROLES).")
 @_server_options
 def serve(**flags: Any) -> None:
@@ -78,7 +74,7 @@ def serve(**flags: Any) -> None:
     _run(_settings(flags))
 
 
-@main.command()
+@click.command()
 @click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL).")
 def migrate(**flags: Any) -> None:
     """Bring the schema up to date. Safe to repeat, and while other nodes run."""
@@ -90,7 +86,7 @@ def migrate(**flags: Any) -> None:
     click.echo("\n".join(f"applied {name}" for name in done) or "The schema is up to date.")
 
 
-@main.command()
+@click.command()
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option("--database-url", help="Check a live store instead of a file (HORAE_DATABASE_URL).")
 @click.option("--url", help="Check a horae by its API, such as http://127.0.0.1:8700; with its admin key.")
@@ -128,7 +124,7 @@ def verify(
     sys.exit(0 if report.is_clean else VIOLATED)
 
 
-@main.command()
+@click.command()
 @click.option("--database-url", help="The store to read (HORAE_DATABASE_URL).")
 def export(database_url: str | None) -> None:
     """Write the whole history as lines of JSON, for `horae verify` or for keeping."""
@@ -136,7 +132,7 @@ def export(database_url: str | None) -> None:
     sys.stdout.buffer.flush()
 
 
-@main.group()
+@click.group()
 def demo() -> None:
     """Made-up jobs and runs, to see horae at size."""
 

@@ -1,0 +1,216 @@
+"""Speaks HTTP with a horae: one connection, safe repeats, problems as failures with exit codes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+FAILED, USAGE, ENDED_BADLY, NOT_FOUND, DENIED, CONFLICT, REJECTED, GAVE_UP, UNREACHABLE, PARTLY = range(1, 11)
+INTERRUPTED = 130
+
+EXIT_OF_STATUS = {400: REJECTED, 401: DENIED, 403: DENIED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT}
+EXIT_OF_STATUS |= {413: REJECTED, 422: REJECTED, 503: UNREACHABLE}
+
+TIMEOUT_SECONDS = 30.0
+# Waits before a request is sent again; only those that are safe to repeat are.
+WAITS_SECONDS = (0.3, 1.0)
+
+
+class Failure(Exception):
+    """Ends the command, in words and with an exit code."""
+
+    def __init__(
+        self,
+        exit_code: int,
+        detail: str,
+        *,
+        code: str = "",
+        faults: list[dict[str, str]] | None = None,
+        hint: str = "",
+        request_id: str = "",
+        status: int = 0,
+    ) -> None:
+        super().__init__(detail)
+        self.exit_code = exit_code
+        self.detail = detail
+        self.code = code
+        self.faults = faults or []
+        self.hint = hint
+        self.request_id = request_id
+        self.status = status
+
+
+def path(*parts: str) -> str:
+    """`/jobs/a%2Fb/run`: every part is data."""
+    return "".join(f"/{quote(part, safe=':')}" for part in parts)
+
+
+class Client:
+    def __init__(self, url: str, key: str | None, tenant: str | None, *, timeout: float = TIMEOUT_SECONDS) -> None:
+        split = urlsplit(url)
+        if split.scheme not in ("http", "https") or not split.hostname:
+            hint = "Such as http://127.0.0.1:8700; in --url, HORAE_URL or a context."
+            raise Failure(USAGE, f'"{url}" is no address of a horae.', code="url", hint=hint)
+        self.url = url.rstrip("/")
+        self._address = split
+        self._headers = {"Accept": "application/json", "User-Agent": "horae-cli"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        if tenant:
+            self._headers["X-Horae-Tenant"] = tenant
+        self._timeout = timeout
+        self._open: HTTPConnection | None = None
+
+    def get(self, where: str, /, **query: Any) -> Any:
+        return self.call("GET", where, query=query)
+
+    def post(self, where: str, body: Any = None) -> Any:
+        """Sent with a key of its own, so that a repeat after a lost answer does nothing twice."""
+        from uuid import uuid4
+
+        return self.call("POST", where, body, headers={"Idempotency-Key": str(uuid4())})
+
+    def call(
+        self,
+        method: str,
+        where: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        answer, data = self.exchange(method, f"/api/v1{where}", body, query=query, headers=headers)
+        if answer.status >= 300:
+            raise _problem(answer, data)
+        if (answer.getheader("Content-Type") or "").startswith("application/json"):
+            return json.loads(data)
+        return data.decode(errors="replace")
+
+    def exchange(
+        self,
+        method: str,
+        where: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[HTTPResponse, bytes]:
+        """Any answer, whatever its status."""
+        sent = dict(headers or {})
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            sent["Content-Type"] = "application/json"
+        is_safe = method == "GET" or "Idempotency-Key" in sent
+        for wait in (*WAITS_SECONDS, None):
+            last = not is_safe or wait is None
+            try:
+                answer = self._send(method, where, data, query, sent)
+                content = answer.read()
+            except (OSError, HTTPException) as error:
+                self.close()
+                if last or isinstance(error, ConnectionRefusedError):
+                    raise self.unreachable(error) from error
+            else:
+                if last or answer.status not in (429, 503) or where == "/readyz":
+                    return answer, content
+            time.sleep(wait or 0)
+        raise AssertionError
+
+    def pages(self, where: str, key: str, most: int | None, /, **query: Any) -> Iterator[Any]:
+        """Items of a list, page by page, up to `most` of them."""
+        cursor = None
+        while most is None or most > 0:
+            size = 1000 if most is None else min(most, 1000)
+            page = self.get(where, **query, limit=size, cursor=cursor)
+            yield from page[key]
+            most = None if most is None else most - len(page[key])
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def lines(self, where: str) -> Iterator[bytes]:
+        """A long answer, line by line."""
+        yield from self._stream(where, {}, {})
+
+    def events(self, where: str, last_id: str | None = None, **query: Any) -> Iterator[tuple[str, str, Any]]:
+        """Server-sent events as id, name and data, and (`""`, `""`, None) now and then while nothing happens."""
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
+        fields: dict[str, str] = {}
+        for line in self._stream(where, query, headers):
+            text = line.decode(errors="replace").rstrip("\r\n")
+            if text:
+                name, _, value = text.partition(":")
+                fields[name] = value.removeprefix(" ")
+                continue
+            data = fields.get("data")
+            yield fields.get("id", ""), fields.get("event", ""), None if data is None else json.loads(data)
+            fields = {}
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def unreachable(self, error: Exception) -> Failure:
+        words = str(error) or type(error).__name__
+        if isinstance(error, ConnectionRefusedError):
+            words = "nobody listens there"
+        elif isinstance(error, TimeoutError):
+            words = "no answer in time"
+        hint = "Start one with `horae dev`, or name another with --url, HORAE_URL or `horae context use`."
+        return Failure(UNREACHABLE, f"{self.url} cannot be reached: {words}.", code="unreachable", hint=hint)
+
+    def limit_wait(self, seconds: float) -> None:
+        """From now on, no answer within this time is a `TimeoutError`."""
+        self._timeout = seconds
+        if self._open is not None and self._open.sock is not None:
+            self._open.sock.settimeout(seconds)
+
+    def _stream(self, where: str, query: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[bytes]:
+        try:
+            answer = self._send("GET", f"/api/v1{where}", None, query, headers)
+            if answer.status >= 300:
+                raise _problem(answer, answer.read())
+            yield from answer
+        finally:
+            self.close()
+
+    def _send(
+        self,
+        method: str,
+        where: str,
+        data: bytes | None,
+        query: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+    ) -> HTTPResponse:
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        target = f"{self._address.path.rstrip('/')}{where}" + (f"?{urlencode(given)}" if given else "")
+        if self._open is None:
+            kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
+            self._open = kind(self._address.hostname or "", self._address.port, timeout=self._timeout)
+        self._open.request(method, target, data, self._headers | dict(headers))
+        return self._open.getresponse()
+
+
+def _problem(answer: HTTPResponse, data: bytes) -> Failure:
+    try:
+        document = json.loads(data)
+        detail, code = document["detail"], document["code"]
+    except (ValueError, KeyError, TypeError):
+        detail, code, document = f"The server answered {answer.status} {answer.reason}.", "unexpected", {}
+    hint = ""
+    if answer.status == 401:
+        hint = "Set HORAE_API_KEY, or add the key to a context: horae context add NAME --url URL."
+    return Failure(
+        EXIT_OF_STATUS.get(answer.status, FAILED),
+        detail,
+        code=code,
+        faults=document.get("errors", []),
+        hint=hint,
+        request_id=document.get("request_id", ""),
+        status=answer.status,
+    )

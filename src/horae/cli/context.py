@@ -1,0 +1,182 @@
+"""Which horae is meant: flags, variables, and contexts kept in the user's config file."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from horae.cli.client import NOT_FOUND, USAGE, Failure
+from horae.cli.session import Group, Session
+
+DEFAULT_URL = "http://127.0.0.1:8700"
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class Place(NamedTuple):
+    """Where to go, and who chose it."""
+
+    url: str
+    key: str | None
+    tenant: str | None
+    origin: str
+
+
+def find_place(url: str | None, name: str | None) -> Place:
+    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the current context, the default. The key of a context
+    goes to no other address.
+    """
+    key = os.environ.get("HORAE_API_KEY") or None
+    if url or (not name and os.environ.get("HORAE_URL")):
+        return Place(url or os.environ["HORAE_URL"], key, None, "--url" if url else "HORAE_URL")
+    origin = "--context" if name else "HORAE_CONTEXT"
+    name = name or os.environ.get("HORAE_CONTEXT")
+    if not name and not config_path().exists():
+        return Place(DEFAULT_URL, key, None, "the default")
+    config = read_config()
+    if not name:
+        name, origin = config.get("current"), "the current context"
+    if not name:
+        return Place(DEFAULT_URL, key, None, "the default")
+    found = config["contexts"].get(name)
+    if found is None:
+        hint = f"Add it: horae context add {name} --url URL. Known: {', '.join(config['contexts']) or 'none'}."
+        raise Failure(NOT_FOUND, f'There is no context "{name}" ({origin}).', code="no_context", hint=hint)
+    return Place(found["url"], found.get("key") or key, found.get("tenant"), f"{name} ({origin})")
+
+
+def config_path() -> Path:
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "horae" / "config.toml"
+
+
+def read_config() -> dict[str, Any]:
+    import tomllib
+
+    where = config_path()
+    try:
+        with where.open("rb") as file:
+            config = tomllib.load(file)
+    except FileNotFoundError:
+        config = {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise Failure(
+            USAGE, f"{where} cannot be read: {error}.", code="config", hint="Mend it or move it away."
+        ) from None
+    contexts = config.setdefault("contexts", {})
+    if not isinstance(contexts, dict) or not all(
+        isinstance(each, dict) and isinstance(each.get("url"), str) for each in contexts.values()
+    ):
+        hint = 'Write [contexts.prod] and below it url = "https://horae.example.com".'
+        raise Failure(USAGE, f"{where}: every context needs a url.", code="config", hint=hint)
+    return config
+
+
+def _write_config(config: dict[str, Any]) -> None:
+    lines = [f"current = {_quoted(config['current'])}\n"] if config.get("current") else []
+    for name, fields in config["contexts"].items():
+        lines.append(f"\n[contexts.{_quoted(name)}]\n")
+        lines += [f"{field} = {_quoted(value)}\n" for field, value in fields.items() if value]
+    where = config_path()
+    where.parent.mkdir(parents=True, exist_ok=True)
+    fresh = where.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    # A key is inside: nobody else may read it, from the first byte on.
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write("".join(lines).lstrip())
+    fresh.replace(where)
+
+
+def _quoted(text: str) -> str:
+    import json
+
+    return json.dumps(text)
+
+
+@click.group(cls=Group)
+def context() -> None:
+    """Servers by name, kept in ~/.config/horae/config.toml.
+
+    \b
+    horae context add prod --url https://horae.example.com --key-file key.txt
+    horae context use prod
+    """
+
+
+@context.command("ls")
+@click.pass_obj
+def list_contexts(session: Session) -> None:
+    """The contexts; the current one is marked."""
+    config = read_config()
+    items = [
+        {
+            "name": name,
+            "url": each["url"],
+            "tenant": each.get("tenant"),
+            "has_key": bool(each.get("key")),
+            "is_current": name == config.get("current"),
+        }
+        for name, each in config["contexts"].items()
+    ]
+    columns = [("name", "name"), ("url", "url"), ("tenant", "tenant"), ("key", "has_key"), ("current", "is_current")]
+    session.out.rows(items, columns, "name", "No contexts yet: horae context add NAME --url URL")
+
+
+@context.command("use")
+@click.argument("name")
+@click.pass_obj
+def use(session: Session, name: str) -> None:
+    """Make NAME the one that is meant when nothing else is said."""
+    config = read_config()
+    _known(config, name)
+    _write_config(config | {"current": name})
+    session.out.say(f"Now {name}: {config['contexts'][name]['url']}")
+
+
+@context.command("add")
+@click.argument("name")
+@click.option("--url", "address", required=True, help="Such as https://horae.example.com.")
+@click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
+@click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
+@click.option("--no-key", is_flag=True, help="Keep no key; do not ask for one.")
+@click.pass_obj
+def add(session: Session, name: str, address: str, as_tenant: str | None, key_file: Any, no_key: bool) -> None:
+    """Keep a server under NAME. The key is asked for, or read from a file; never from a flag."""
+    import sys
+
+    from horae.cli.client import Client
+
+    if not _NAME.fullmatch(name):
+        raise Failure(USAGE, f'"{name}" is no name of a context.', code="name", hint="Letters, digits, . _ and -.")
+    Client(address, None, None)
+    key = key_file.read().strip() if key_file else ""
+    if not key_file and not no_key and sys.stdin.isatty():
+        key = click.prompt("API key (empty for none)", default="", hide_input=True, show_default=False, err=True)
+    config = read_config()
+    config["contexts"][name] = {"url": address, "key": key, "tenant": as_tenant or ""}
+    config.setdefault("current", name)
+    _write_config(config)
+    session.out.say(f"Kept {name}: {address}" + (" (current)" if config["current"] == name else ""))
+
+
+@context.command("rm")
+@click.argument("name")
+@click.pass_obj
+def remove(session: Session, name: str) -> None:
+    """Forget NAME and its key."""
+    config = read_config()
+    _known(config, name)
+    del config["contexts"][name]
+    if config.get("current") == name:
+        del config["current"]
+    _write_config(config)
+    session.out.say(f"Forgot {name}")
+
+
+def _known(config: dict[str, Any], name: str) -> None:
+    if name not in config["contexts"]:
+        known = ", ".join(config["contexts"]) or "none"
+        raise Failure(NOT_FOUND, f'There is no context "{name}".', code="no_context", hint=f"Known: {known}.")

@@ -1,0 +1,99 @@
+"""`horae dead`: runs that failed for good, until somebody replays or discards them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from horae.cli.client import USAGE, Failure, path
+from horae.cli.each import for_each
+from horae.cli.output import Column
+from horae.cli.runs import filter_query, run_filters
+from horae.cli.session import Group, Session
+
+COLUMNS: list[Column] = [
+    ("run", "run_id"),
+    ("job", "job_name"),
+    ("ended", "end_time"),
+    ("attempts", "attempt_number"),
+    ("reason", "reason"),
+    ("error", lambda run: (run["error_message"] or "").partition("\n")[0]),
+]
+
+
+@click.group(cls=Group)
+def dead() -> None:
+    """Dead letters: runs that used all their attempts.
+
+    \b
+    horae dead list --job report
+    horae dead replay --job report --dry-run
+    """
+
+
+@dead.command("list")
+@run_filters
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@click.pass_obj
+def list_dead(session: Session, /, limit: int, is_all: bool, **flags: Any) -> None:
+    """What failed for good, newest first."""
+    most = None if is_all else limit
+    found = session.client.pages("/dead-letters", "dead_letters", most, **filter_query(flags))
+    session.out.rows(found, COLUMNS, "run_id", "Nothing is dead.")
+
+
+@dead.command("replay")
+@click.argument("run_id", metavar="[RUN]...", nargs=-1)
+@run_filters
+@click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
+@click.option("--rate", type=float, help="So many a second.")
+@click.option("--dry-run", is_flag=True, help="Say how many; start none.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def replay(
+    session: Session,
+    /,
+    run_id: tuple[str, ...],
+    is_all: bool,
+    rate: float | None,
+    dry_run: bool,
+    yes: bool,
+    **flags: Any,
+) -> None:
+    """Run anew: these, or all that match the flags. Each is a new run that names the old one."""
+    if run_id:
+        work = lambda each: session.client.post(path("dead-letters", each, "replay"))  # noqa: E731
+        for_each(session, run_id, work, "run_id", "Replayed")
+        return
+    chosen = filter_query(flags)
+    if not chosen and not is_all:
+        raise Failure(USAGE, "Which ones?", code="usage", hint="Name runs, or --job and the like, or --all.")
+    plan = session.client.post("/dead-letters:replay", {"filter": chosen, "dry_run": True})
+    if dry_run:
+        session.out.one(plan, "count", [("would replay", "count")])
+        return
+    if plan["count"] == 0:
+        session.out.say("Nothing matches.")
+        return
+    from horae.cli.jobs import confirm
+
+    confirm(f"Replay {plan['count']} runs?", yes=yes)
+    # The count that was seen goes along: if more or fewer match by now, nothing is done.
+    body = {"filter": chosen, "expected_count": plan["count"]} | ({"rate": rate} if rate else {})
+    done = session.client.post("/dead-letters:replay", body)
+    session.out.done(done, "count", f"Replayed {done['count']} runs")
+
+
+@dead.command("discard")
+@click.argument("run_id", metavar="RUN...", nargs=-1, required=True)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def discard(session: Session, run_id: tuple[str, ...], yes: bool) -> None:
+    """Out of the dead letters; the history stays."""
+    from horae.cli.jobs import confirm
+
+    confirm(f"Discard {len(run_id)} dead letters?", yes=yes)
+    work = lambda each: session.client.call("DELETE", path("dead-letters", each))  # noqa: E731
+    for_each(session, run_id, work, "run_id", "Discarded")

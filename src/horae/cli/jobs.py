@@ -1,0 +1,245 @@
+"""`horae job`: definitions and what is done with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from horae.cli.client import CONFLICT, USAGE, Failure, path
+from horae.cli.completion import job_names
+from horae.cli.each import for_each
+from horae.cli.fields import document_of, job_options, read_json
+from horae.cli.output import Column
+from horae.cli.session import Group, Session
+from horae.cli.times import read_time
+
+
+def shown_schedule(job: dict[str, Any]) -> str:
+    schedule = job["schedule"]
+    if schedule is None:
+        return "after another" if job.get("after") else "@manual"
+    text = ", ".join(schedule) if isinstance(schedule, list) else str(schedule)
+    return text if job["timezone"] == "UTC" or text.startswith("@") else f"{text} ({job['timezone']})"
+
+
+COLUMNS: list[Column] = [
+    ("name", "name"),
+    ("status", "status"),
+    ("schedule", shown_schedule),
+    ("next", "next_fire_time"),
+    ("last", "last_run_status"),
+    ("type", "type"),
+    ("queue", "queue"),
+    ("priority", "priority"),
+]
+JOB = click.argument("job_name", metavar="JOB", shell_complete=job_names)
+JOBS = click.argument("job_name", metavar="JOB...", nargs=-1, required=True, shell_complete=job_names)
+
+
+@click.group(cls=Group)
+def job() -> None:
+    """Jobs: what to do, when, by which rules. JOB is a name or an id.
+
+    \b
+    horae job create report --schedule '0 9 * * 1-5' --tz Europe/Berlin --http https://example.com/report
+    horae job run report --wait
+    """
+
+
+@job.command("create")
+@click.argument("name")
+@job_options
+@click.option("--if-absent", is_flag=True, help="A job of this name may exist already; then it is left alone.")
+@click.option("--dry-run", is_flag=True, help="Check and show it; save nothing.")
+@click.pass_obj
+def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **flags: Any) -> None:
+    """Create a job called NAME."""
+    document = {"name": name} | document_of(flags)
+    if dry_run:
+        from horae.cli.files import checked
+
+        session.out.one(checked(document), "name")
+        session.out.say("Nothing was saved.")
+        return
+    try:
+        made = session.client.post("/jobs", document)
+    except Failure as error:
+        if not (if_absent and error.exit_code == CONFLICT):
+            raise
+        made = session.client.get(path("jobs", name))
+        session.out.done(made, "name", f"{name} exists already; left alone.")
+        return
+    session.out.done(made, "name", f"Created {name}: {_when(made)}")
+
+
+@job.command("list")
+@click.option("--status", help="SCHEDULED, PAUSED, COMPLETED or CANCELLED.")
+@click.option("--search", "q", help="Part of the name.")
+@click.option("--label", help="NAME:VALUE.")
+@click.option("--type", "type_", help="http, shell, python, custom or noop.")
+@click.option("--queue", help="In this queue.")
+@click.option("--priority", help="high, medium or low.")
+@click.option("--due-before", help="Due before this time: +1h, 09:00.")
+@click.option("--sort", help="name, next_fire_time or -updated_at.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
+@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@click.pass_obj
+def list_jobs(
+    session: Session, /, limit: int, is_all: bool, type_: str | None, due_before: str | None, **query: Any
+) -> None:
+    """Jobs, with when they are due and how they went."""
+    before = due_before and read_time(due_before, "--due-before", is_future=True)
+    most = None if is_all else limit
+    found = session.client.pages("/jobs", "jobs", most, **query, type=type_, due_before=before)
+    session.out.rows(
+        found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'"
+    )
+
+
+@job.command("show")
+@JOB
+@click.pass_obj
+def show(session: Session, job_name: str) -> None:
+    """Everything about a job."""
+    session.out.one(session.client.get(path("jobs", job_name)), "name")
+
+
+@job.command("edit")
+@JOB
+@job_options
+@click.option("--if-version", type=int, help="Only if it still is this version.")
+@click.pass_obj
+def edit(session: Session, /, job_name: str, if_version: int | None, **flags: Any) -> None:
+    """Change the fields given as flags; without any, open the job in $EDITOR."""
+    document = document_of(flags)
+    if not document:
+        from horae.cli.editor import edited
+
+        current = session.client.get(path("jobs", job_name))
+        document, if_version = edited(current), if_version or current["version"]
+        if not document:
+            session.out.say("Nothing changed.")
+            return
+    headers = {"If-Match": f'"v{if_version}"'} if if_version else {}
+    made = session.client.call("PATCH", path("jobs", job_name), document, headers=headers)
+    session.out.done(made, "name", f"{made['name']} is now version {made['version']}: {_when(made)}")
+
+
+@job.command("pause")
+@JOBS
+@click.option("--until", help="Until then: 09:00, +2h.")
+@click.option("--reason", help="Why; shown to whoever asks.")
+@click.pass_obj
+def pause(session: Session, job_name: tuple[str, ...], until: str | None, reason: str | None) -> None:
+    """Make no runs until resumed."""
+    body = {"until": until and read_time(until, "--until", is_future=True), "reason": reason}
+    given = {key: value for key, value in body.items() if value}
+    for_each(session, job_name, lambda name: session.client.post(path("jobs", name, "pause"), given), "name", "Paused")
+
+
+@job.command("resume")
+@JOBS
+@click.pass_obj
+def resume(session: Session, job_name: tuple[str, ...]) -> None:
+    """Make runs again."""
+    for_each(session, job_name, lambda name: session.client.post(path("jobs", name, "resume")), "name", "Resumed")
+
+
+@job.command("run")
+@JOB
+@click.option("--payload", help="Instead of the job's: JSON, @file or - for standard input.")
+@click.option("--priority", help="high, medium or low.")
+@click.option("--at", help="Not now but then: +10m, 09:00.")
+@click.option("--wait", is_flag=True, help="Until it ended; exit code 3 if badly.")
+@click.option("--follow", is_flag=True, help="Show its log meanwhile; waits as well.")
+@click.option("--timeout", help="Stop waiting after this long, with exit code 8; the run goes on.")
+@click.pass_obj
+def run_now(
+    session: Session, /, job_name: str, payload: str | None, priority: str | None, at: str | None, **waiting: Any
+) -> None:
+    """Run it now, or at a given time, whatever its schedule says."""
+    body: dict[str, Any] = {} if payload is None else {"payload": read_json(payload, "--payload")}
+    if priority:
+        body["priority"] = priority
+    if at:
+        body["run_at"] = read_time(at, "--at", is_future=True)
+    made = session.client.post(path("jobs", job_name, "run"), body)
+    if not (waiting["wait"] or waiting["follow"]):
+        session.out.done(made, "run_id", f"Run {made['run_id']}\nNext: horae run logs -f {made['run_id']}")
+        return
+    from horae.cli.waiting import wait_for_run
+
+    wait_for_run(session, made["run_id"], has_log=waiting["follow"], timeout=waiting["timeout"])
+
+
+@job.command("delete")
+@JOBS
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def delete(session: Session, job_name: tuple[str, ...], yes: bool) -> None:
+    """No later run; waiting runs are cancelled, running ones told to stop. The history stays."""
+    confirm(f"Delete {', '.join(job_name[:5])}{' …' if len(job_name) > 5 else ''}?", yes=yes)
+    for_each(session, job_name, lambda name: session.client.call("DELETE", path("jobs", name)), "job_id", "Deleted")
+
+
+@job.command("history")
+@JOB
+@click.pass_obj
+def history(session: Session, job_name: str) -> None:
+    """Every edit: who, when and what."""
+    versions = session.client.get(path("jobs", job_name, "versions"))["versions"]
+    columns: list[Column] = [
+        ("version", "version"),
+        ("changed", "created_at"),
+        ("by", "actor"),
+        ("what", lambda version: "; ".join(shown_change(each) for each in version["diff"]) or "created"),
+    ]
+    session.out.rows(versions, columns, "version")
+
+
+@job.command("export")
+@click.argument("job_name", metavar="[JOB]...", nargs=-1, shell_complete=job_names)
+@click.option("--label", help="Only jobs with this label, NAME:VALUE.")
+@click.pass_obj
+def export(session: Session, job_name: tuple[str, ...], label: str | None) -> None:
+    """Write jobs as YAML files for `horae apply`: what was said about them, not how they stand."""
+    from horae.cli.files import as_file
+
+    if job_name:
+        found = [session.client.get(path("jobs", name)) for name in job_name]
+    else:
+        found = list(session.client.pages("/jobs", "jobs", None, label=label, sort="name"))
+    names = {each["job_id"]: each["name"] for each in found}
+    documents = [as_file(session.client, each, names) for each in session.out.track(found, "Reading jobs")]
+    if session.out.form in ("json", "jsonl"):
+        session.out.rows(documents, [], "name")
+        return
+    from horae.cli.output import as_yaml
+
+    click.echo("---\n".join(as_yaml(each) for each in documents), nl=False)
+
+
+def shown_change(change: dict[str, Any]) -> str:
+    import json
+
+    before, after = (json.dumps(change[side], ensure_ascii=False) for side in ("before", "after"))
+    return f"{change['field']} {before} → {after}"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    import sys
+
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise Failure(USAGE, "Nobody is there to be asked.", code="usage", hint="Add --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
+def _when(made: dict[str, Any]) -> str:
+    from horae.cli.times import shown_time
+
+    if made["next_fire_time"] is None:
+        return "on request" if made["schedule"] == "@manual" else shown_schedule(made)
+    return f"{shown_schedule(made)}, next {shown_time(made['next_fire_time'])}"

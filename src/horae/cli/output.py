@@ -1,0 +1,208 @@
+"""What a command shows: tables for people, tabs for pipes, JSON and YAML for programs. Remarks go to standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+import click
+
+FORMS = ("table", "tsv", "json", "jsonl", "yaml", "name")
+T = TypeVar("T")
+
+Column = tuple[str, str | Callable[[Any], Any]]
+"""A heading, and the field or how to find it. Fields that end in `_at`, `_time` or `_for` are times."""
+
+STYLES = {
+    "SUCCEEDED": "green", "active": "green", "delivered": "green", "SCHEDULED": "green", "created": "green",
+    "FAILED": "red", "dead": "red", "revoked": "red", "failed": "red", "UNKNOWN": "red",
+    "RUNNING": "blue", "QUEUED": "yellow", "RETRYING": "yellow", "PAUSED": "yellow", "draining": "yellow",
+    "updated": "yellow", "paused": "yellow", "expired": "yellow", "PENDING": "dim", "SKIPPED": "magenta",
+    "CANCELLED": "dim", "COMPLETED": "dim", "unchanged": "dim",
+}  # fmt: skip
+SIGNS = {
+    "SUCCEEDED": "✓", "FAILED": "✗", "RUNNING": "●", "QUEUED": "≡", "RETRYING": "↻", "PENDING": "◷",
+    "CANCELLED": "⊘", "SKIPPED": "»", "UNKNOWN": "?", "PAUSED": "‖", "SCHEDULED": "◷", "COMPLETED": "✓",
+}  # fmt: skip
+
+
+class Out:
+    def __init__(self, form: str | None, *, is_quiet: bool, has_header: bool = True) -> None:
+        self.is_terminal = sys.stdout.isatty()
+        self.form = form or ("name" if is_quiet else "table" if self.is_terminal else "tsv")
+        self.is_quiet = is_quiet
+        self._has_header = has_header
+
+    @property
+    def is_for_people(self) -> bool:
+        return self.form in ("table", "tsv")
+
+    def rows(self, items: Iterable[Any], columns: Sequence[Column], name: str, empty: str = "") -> None:
+        """A list of things; `name` is the field that identifies each."""
+        if self.form == "tsv":
+            self._tabs(items, columns)
+        elif self.form == "name":
+            for item in items:
+                click.echo(str(item[name]))
+        elif self.form == "jsonl":
+            for item in items:
+                click.echo(json.dumps(item, ensure_ascii=False))
+        elif self.form == "table":
+            found = list(items)
+            if found or not empty:
+                self._table(found, columns)
+            else:
+                self.say(empty)
+        else:
+            self._document(list(items))
+
+    def one(self, item: Any, name: str, fields: Sequence[Column] | None = None) -> None:
+        """A single thing; every field if none is named."""
+        if self.form == "name":
+            click.echo(str(item[name]))
+        elif self.form == "table":
+            self._card(item, fields or [(key, key) for key in item])
+        elif self.form == "tsv":
+            for head, field in fields or [(key, key) for key in item]:
+                click.echo(f"{head}\t{_plain(_value(item, field))}")
+        elif self.form == "jsonl":
+            click.echo(json.dumps(item, ensure_ascii=False))
+        else:
+            self._document(item)
+
+    def done(self, item: Any, name: str, told: str) -> None:
+        """The answer to a change: a sentence for people, the thing for programs."""
+        if self.form == "table" and not self.is_quiet:
+            click.echo(told)
+        elif self.form in ("name", "tsv"):
+            click.echo(str(item[name]))
+        else:
+            self.one(item, name)
+
+    def say(self, text: str) -> None:
+        """A remark: never part of what is piped on."""
+        if not self.is_quiet:
+            click.echo(text, err=True)
+
+    def track(self, items: Sequence[T], told: str) -> Iterator[T]:
+        """The items one by one, with a bar if somebody is watching and it takes long."""
+        if self.is_quiet or not sys.stderr.isatty() or len(items) < 10:
+            yield from items
+            return
+        from rich.console import Console
+        from rich.progress import track
+
+        yield from track(items, told, console=Console(stderr=True), transient=True)
+
+    def _document(self, item: Any) -> None:
+        if self.form == "yaml":
+            click.echo(as_yaml(item), nl=False)
+        else:
+            click.echo(json.dumps(item, indent=2, ensure_ascii=False))
+
+    def _tabs(self, items: Iterable[Any], columns: Sequence[Column]) -> None:
+        lines = iter(items)
+        # Before anything is printed: whether the server answers at all.
+        first = list(islice(lines, 1))
+        if self._has_header:
+            click.echo("\t".join(head.upper().replace(" ", "_") for head, _ in columns))
+        for item in chain(first, lines):
+            click.echo("\t".join(_plain(_value(item, field)) for _, field in columns))
+
+    def _table(self, items: list[Any], columns: Sequence[Column]) -> None:
+        from rich import box
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, show_header=self._has_header, show_edge=False, header_style="bold")
+        for head, field in columns:
+            is_number = bool(items) and isinstance(_value(items[0], field), int | float) and head != "key"
+            is_id = isinstance(field, str) and field.endswith("_id")
+            table.add_column(head.upper(), justify="right" if is_number else "left", no_wrap=is_id, overflow="fold")
+        for item in items:
+            table.add_row(*(pretty(_value(item, field), field) for _, field in columns))
+        console().print(table)
+
+    def _card(self, item: Any, fields: Sequence[Column]) -> None:
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        for head, field in fields:
+            table.add_row(head, pretty(_value(item, field), field))
+        console().print(table)
+
+
+def console() -> Any:
+    """Standard output for tables. NO_COLOR, FORCE_COLOR and TERM=dumb are heeded; a pipe gets no colour."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+
+def pretty(value: Any, field: Any = "") -> Any:
+    """As a person wants to read it."""
+    from rich.text import Text
+
+    is_time = isinstance(field, str) and field.endswith(("_at", "_time", "_for", "_until", "at"))
+    if is_time and isinstance(value, str) and value[:2].isdigit():
+        from horae.cli.times import shown_time
+
+        return Text(shown_time(value))
+    if isinstance(field, str) and field.endswith("_ms") and isinstance(value, int):
+        return Text(shown_length(value / 1000))
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if value is None or value in ("", [], {}):
+        return Text("-", style="dim")
+    if isinstance(value, dict | list):
+        return Text(_plain(value))
+    text = str(value)
+    return Text(f"{SIGNS[text]} {text.lower()}" if text in SIGNS else text, style=STYLES.get(text, ""))
+
+
+def shown_length(seconds: float) -> str:
+    """`4 m 10 s`: at most two units."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = int(seconds)
+    for size, unit, small, part in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= size:
+            rest = whole % size // small
+            return f"{whole // size} {unit}" + (f" {rest} {part}" if rest else "")
+    return f"{whole} s"
+
+
+def as_yaml(item: Any) -> str:
+    import yaml
+
+    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        """Texts of several lines stand as they are."""
+
+    def text(dumper: Any, value: str) -> Any:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+    Dumper.add_representer(str, text)
+    dumped: str = yaml.dump(item, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return dumped
+
+
+def _value(item: Any, field: str | Callable[[Any], Any]) -> Any:
+    return field(item) if callable(field) else item.get(field)
+
+
+def _plain(value: Any) -> str:
+    """One cell of a line: no tab and no line end inside."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (
+        text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") if "\t" in text or "\n" in text else text
+    )

@@ -1,0 +1,125 @@
+"""What every client command has: the common flags, a connection, an output, and errors that end in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from horae.cli.output import FORMS, Out
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client, Failure
+
+ALIASES = {"ls": "list", "rm": "delete"}
+
+
+def common_options() -> list[click.Parameter]:
+    return [
+        click.Option(["-o", "--output"], type=click.Choice(FORMS), help="table on a terminal, tsv when piped."),
+        click.Option(["-q", "--quiet"], is_flag=True, help="Names or ids alone, one a line; no remarks."),
+        click.Option(["--no-header"], is_flag=True, help="No line of column names."),
+        click.Option(["--url"], help="The server (HORAE_URL)."),
+        click.Option(["--context"], help="The server, by the name of a context (HORAE_CONTEXT)."),
+        click.Option(["--tenant"], help="Act for this tenant (admin keys)."),
+    ]
+
+
+class Session:
+    """Passed to every client command."""
+
+    def __init__(self, out: Out, url: str | None, context: str | None, tenant: str | None) -> None:
+        self.out = out
+        self._place = (url, context, tenant)
+
+    @cached_property
+    def client(self) -> Client:
+        from horae.cli.client import Client
+        from horae.cli.context import find_place
+
+        url, context, tenant = self._place
+        place = find_place(url, context)
+        return Client(place.url, place.key, tenant or place.tenant)
+
+
+class Command(click.Command):
+    """Takes the common flags, and turns errors into words and an exit code."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        taken = {option for param in self.params for option in param.opts}
+        self.params += [option for option in common_options() if not taken & set(option.opts)]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.obj = _session(ctx.params)
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("", err=True)
+            sys.exit(130)
+        except BrokenPipeError:
+            # Whoever read us has seen enough. What is left in the buffer must not raise again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except click.ClickException:
+            raise
+        except Exception as error:  # noqa: BLE001 - what is not ours is raised again
+            _end(error)
+
+
+class Group(click.Group):
+    """A noun: its verbs are client commands, and some have a short name besides."""
+
+    command_class = Command
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or super().get_command(ctx, ALIASES.get(cmd_name, ""))
+
+
+def _session(params: dict[str, Any]) -> Session:
+    common = {option.name or "": params.pop(option.name or "", None) for option in common_options() if option.name}
+    out = Out(common["output"], is_quiet=bool(common["quiet"]), has_header=not common["no_header"])
+    return Session(out, common["url"], common["context"], common["tenant"])
+
+
+def _end(error: Exception) -> NoReturn:
+    """Ours in words; anything else is a bug and shows its trace."""
+    from horae.cli.client import REJECTED, Failure
+    from horae.core.errors import Invalid
+
+    if isinstance(error, Invalid):
+        faults = [{"pointer": each.pointer, "detail": each.detail, "hint": each.hint} for each in error.faults]
+        error = Failure(REJECTED, error.detail, code=error.code, faults=faults)
+    if not isinstance(error, Failure):
+        raise error
+    tell(error)
+    sys.exit(error.exit_code)
+
+
+def tell(error: Failure) -> None:
+    """`error[code]: detail`, where it is, and what to do, on standard error."""
+    lines = [f"error[{error.code}]: {error.detail}"] if len(error.faults) != 1 else []
+    for fault in error.faults:
+        is_only = len(error.faults) == 1
+        lines.append(f"error[{error.code}]: {fault['detail']}" if is_only else f"  {fault['detail']}")
+        if fault.get("pointer"):
+            lines.append(f"{'  ' if is_only else '    '}at {fault['pointer']}")
+        if fault.get("hint"):
+            lines.append(f"{'' if is_only else '    '}hint: {fault['hint']}")
+    if len(error.faults) > 1:
+        lines[0] = f"error[{error.code}]: {len(error.faults)} things are wrong."
+    if error.hint:
+        lines.append(f"hint: {error.hint}")
+    if error.request_id:
+        lines.append(f"request: {error.request_id}")
+    for index, line in enumerate(lines):
+        click.secho(line, err=True, fg=_colour(line) if index == 0 or "hint" in line else None)
+
+
+def _colour(line: str) -> str | None:
+    if os.environ.get("NO_COLOR"):
+        return None
+    return "red" if line.startswith("error") else "cyan"

@@ -1,0 +1,77 @@
+"""Waiting for a run, with or without its log: by the event stream, which says at once when it ends."""
+
+from __future__ import annotations
+
+import sys
+import time
+from http.client import HTTPException
+from typing import Any
+
+import click
+
+from horae.cli.client import ENDED_BADLY, GAVE_UP, Failure, path
+from horae.cli.output import shown_length
+from horae.cli.session import Session
+from horae.cli.times import read_length
+
+STREAM_SECONDS = 60.0
+
+
+def wait_for_run(session: Session, run_id: str, *, has_log: bool, timeout: str | None) -> None:
+    """Returns when it succeeded; otherwise ends the command with exit code 3, or 8 when the time is up."""
+    deadline = None if timeout is None else time.monotonic() + read_length(timeout, "--timeout")
+    follow_log(session, run_id, is_shown=has_log, deadline=deadline)
+    session.client.limit_wait(STREAM_SECONDS)
+    run = session.client.get(path("runs", run_id))
+    if not session.out.is_for_people:
+        session.out.one(run, "run_id")
+    session.out.say(told_end(run))
+    if run["status"] != "SUCCEEDED":
+        sys.exit(ENDED_BADLY)
+
+
+def told_end(run: dict[str, Any]) -> str:
+    took = "" if run["duration_ms"] is None else f" in {shown_length(run['duration_ms'] / 1000)}"
+    attempts = f", attempt {run['attempt_number']} of {run['max_attempts']}" if run["max_attempts"] > 1 else ""
+    sign = "✓" if run["status"] == "SUCCEEDED" else "✗"
+    why = f": {run['reason']}" if run["reason"] else ""
+    error = f"\n{run['error_message']}" if run["error_message"] else ""
+    return f"{sign} {run['status'].lower()}{took}{attempts}{why}{error}"
+
+
+def follow_log(session: Session, run_id: str, *, is_shown: bool, deadline: float | None = None) -> None:
+    """Until the run has ended; a connection that breaks is made anew where it stopped."""
+    last_id, failures = None, 0
+    while True:
+        try:
+            for event_id, name, data in _events(session, run_id, last_id, deadline):
+                last_id, failures = event_id or last_id, 0
+                if name == "end":
+                    return
+                if name == "log" and is_shown:
+                    click.echo(data["text"], nl=False, err=not session.out.is_for_people)
+        except (OSError, HTTPException) as error:
+            _check_time(run_id, deadline)
+            failures += 1
+            if failures > 5:
+                raise session.client.unreachable(error) from error
+        _check_time(run_id, deadline)
+        time.sleep(min(failures, 3) * 0.5)
+
+
+def _events(session: Session, run_id: str, last_id: str | None, deadline: float | None) -> Any:
+    def limit() -> None:
+        left = STREAM_SECONDS if deadline is None else min(STREAM_SECONDS, max(deadline - time.monotonic(), 0.05))
+        session.client.limit_wait(left)
+
+    limit()
+    for event in session.client.events(path("runs", run_id, "logs"), last_id, follow="true"):
+        yield event
+        _check_time(run_id, deadline)
+        limit()
+
+
+def _check_time(run_id: str, deadline: float | None) -> None:
+    if deadline is not None and time.monotonic() >= deadline:
+        detail = f"Run {run_id} has not ended in time; it goes on."
+        raise Failure(GAVE_UP, detail, code="timeout", hint=f"horae run wait {run_id}, or horae run cancel {run_id}.")
