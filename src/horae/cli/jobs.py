@@ -102,7 +102,19 @@ def list_jobs(
 @click.pass_obj
 def show(session: Session, job_name: str) -> None:
     """Everything about a job."""
-    session.out.one(session.client.get(path("jobs", job_name)), "name")
+    found = session.client.get(path("jobs", job_name))
+    first = (
+        "name",
+        "status",
+        "pause_reason",
+        "paused_until",
+        "schedule",
+        "timezone",
+        "next_fire_time",
+        "last_run_status",
+    )
+    ordered = {field: found[field] for field in first if found.get(field)} | found
+    session.out.one(ordered if session.out.is_for_people else found, "name")
 
 
 @job.command("edit")

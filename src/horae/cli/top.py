@@ -105,7 +105,7 @@ def _table(title: str, items: list[dict[str, Any]], fields: Fields) -> Any:
     for head, _ in fields:
         table.add_column(head)
     for item in items:
-        table.add_row(*(pretty(item.get(field), field) for _, field in fields))
+        table.add_row(*(pretty(item.get(field), field, is_short=True) for _, field in fields))
     if not items:
         table.add_row("-", *[""] * (len(fields) - 1))
     return table
