@@ -348,6 +348,25 @@ def test_top_looks_once_when_it_is_piped(horae: Shell) -> None:
     assert "Due next" in shown
 
 
+def test_top_lives_until_ctrl_c(horae: Shell) -> None:
+    code, shown = horae.on_terminal("top", "--every", "0.5", typed=b"\x03", when=b"Dead")
+
+    assert code == 130
+    assert "Due next" in shown
+    assert "Traceback" not in shown
+
+
+def test_a_list_that_goes_on_says_so(horae: Shell) -> None:
+    for name in ("more-1", "more-2", "more-3"):
+        horae.ok("job", "create", name, "--noop")
+    words = ("job", "list", "--search", "more-", "-o", "name")
+
+    short = horae.ok(*words, "--limit", "2")
+    assert (len(short.out.split()), "and more" in short.err) == (2, True)
+    whole = horae.ok(*words, "--all")
+    assert (len(whole.out.split()), whole.err) == (3, "")
+
+
 def test_every_form_of_output(horae: Shell) -> None:
     horae.ok("job", "create", "formed", "--noop", "--label", "form=1", "--description", "tab\there")
     words = ("job", "list", "--label", "form:1")

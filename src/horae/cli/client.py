@@ -64,6 +64,7 @@ class Client:
             self._headers["X-Horae-Tenant"] = tenant
         self._timeout = timeout
         self._open: HTTPConnection | None = None
+        self.has_more = False
 
     def get(self, where: str, /, **query: Any) -> Any:
         return self.call("GET", where, query=query)
@@ -121,7 +122,7 @@ class Client:
         raise AssertionError
 
     def pages(self, where: str, key: str, most: int | None, /, **query: Any) -> Iterator[Any]:
-        """Items of a list, page by page, up to `most` of them."""
+        """Items of a list, page by page, up to `most` of them; `has_more` says whether some were left."""
         cursor = None
         while most is None or most > 0:
             size = 1000 if most is None else min(most, 1000)
@@ -131,6 +132,7 @@ class Client:
             cursor = page["next_cursor"]
             if cursor is None:
                 return
+        self.has_more = True
 
     def lines(self, where: str) -> Iterator[bytes]:
         """A long answer, line by line."""

@@ -92,9 +92,7 @@ def list_jobs(
     before = due_before and read_time(due_before, "--due-before", is_future=True)
     most = None if is_all else limit
     found = session.client.pages("/jobs", "jobs", most, **query, type=type_, due_before=before)
-    session.out.rows(
-        found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'"
-    )
+    session.show(found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'")
 
 
 @job.command("show")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from horae.cli.output import FORMS, Out
+from horae.cli.output import FORMS, Column, Out
 
 if TYPE_CHECKING:
     from horae.cli.client import Client, Failure
@@ -43,6 +44,12 @@ class Session:
         url, context, tenant = self._place
         place = find_place(url, context)
         return Client(place.url, place.key, tenant or place.tenant)
+
+    def show(self, found: Iterable[Any], columns: Sequence[Column], name: str, empty: str) -> None:
+        """A list of the server, and whether it goes on."""
+        self.out.rows(found, columns, name, empty)
+        if self.client.has_more:
+            self.out.say("… and more: --limit or --all shows them.")
 
 
 class Command(click.Command):

@@ -50,6 +50,7 @@ def _live(session: Session, every: float) -> None:
 
     shown = _screen(_look(session.client), session.client.url)
     with Live(shown, screen=True, auto_refresh=False) as live:
+        live.refresh()
         while True:
             time.sleep(every)
             try:
