@@ -13,6 +13,7 @@ import click
 
 FORMS = ("table", "tsv", "json", "jsonl", "yaml", "name")
 T = TypeVar("T")
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 Column = tuple[str, str | Callable[[Any], Any]]
@@ -149,6 +150,11 @@ def console() -> Any:
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
+def visible(text: str) -> str:
+    """What others wrote must not steer the terminal: control characters are shown, not sent."""
+    return text.translate(_CONTROLS)
+
+
 def is_instant(value: Any) -> bool:
     return isinstance(value, str) and _INSTANT.fullmatch(value) is not None
 
@@ -174,10 +180,10 @@ def pretty(value: Any, field: Any = "", *, is_short: bool = False) -> Any:
     if value is None or value in ("", [], {}):
         return Text("-", style="dim")
     if isinstance(value, dict) and not any(isinstance(each, dict | list) for each in value.values()):
-        return Text(", ".join(f"{key} {_plain(each)}" for key, each in value.items()))
+        return Text(visible(", ".join(f"{key} {_plain(each)}" for key, each in value.items())))
     if isinstance(value, dict | list):
-        return Text(_plain(value))
-    text = str(value)
+        return Text(visible(_plain(value)))
+    text = visible(str(value))
     return Text(f"{SIGNS[text]} {text.lower()}" if text in SIGNS else text, style=STYLES.get(text, ""))
 
 

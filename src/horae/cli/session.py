@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from horae.cli.output import FORMS, Column, Out
+from horae.cli.output import FORMS, Column, Out, visible
 
 if TYPE_CHECKING:
     from horae.cli.client import Client, Failure
@@ -94,12 +94,14 @@ def _session(params: dict[str, Any]) -> Session:
 
 def _end(error: Exception) -> NoReturn:
     """Ours in words; anything else is a bug and shows its trace."""
-    from horae.cli.client import REJECTED, Failure
+    from horae.cli.client import REJECTED, USAGE, Failure
     from horae.core.errors import Invalid
 
     if isinstance(error, Invalid):
         faults = [{"pointer": each.pointer, "detail": each.detail, "hint": each.hint} for each in error.faults]
         error = Failure(REJECTED, error.detail, code=error.code, faults=faults)
+    if isinstance(error, UnicodeError):
+        error = Failure(USAGE, "What was given is not text in UTF-8.", code="utf8")
     if not isinstance(error, Failure):
         raise error
     tell(error)
@@ -123,7 +125,7 @@ def tell(error: Failure) -> None:
     if error.request_id:
         lines.append(f"request: {error.request_id}")
     for index, line in enumerate(lines):
-        click.secho(line, err=True, fg=_colour(line) if index == 0 or "hint" in line else None)
+        click.secho(visible(line), err=True, fg=_colour(line) if index == 0 or "hint" in line else None)
 
 
 def _colour(line: str) -> str | None:
