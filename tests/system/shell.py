@@ -56,8 +56,8 @@ class Shell:
         assert done.code == 0, done
         return done
 
-    def on_terminal(self, *words: str, typed: bytes = b"", **environment: str) -> tuple[int, str]:
-        """The exit code and everything that a terminal of 120 columns shows."""
+    def on_terminal(self, *words: str, typed: bytes = b"", when: bytes = b"?", **environment: str) -> tuple[int, str]:
+        """The exit code and everything that a terminal of 120 columns shows; `typed` once it shows `when`."""
         child, master = pty.fork()
         if child == 0:
             os.chdir(self.home)
@@ -71,9 +71,9 @@ class Shell:
                 break
             if not part:
                 break
-            if typed and (b"?" in part or b":" in part):
+            shown += part
+            if typed and when in shown:
                 os.write(master, typed)
                 typed = b""
-            shown += part
         os.close(master)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +139,64 @@ def test_a_mistake_has_its_exit_code_and_its_words(horae: Shell, words: list[str
 
     assert (done.code, done.out) == (code, ""), done
     assert told in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [
+        (["job", "list", "--url", "http://127.0.0.1:99999"], {}),
+        (["job", "list", "--url", "http://127.0.0.1:port"], {}),
+        (["job", "list", "--url", "http://"], {}),
+        (["job", "list", "--url", "http://ä.example"], {}),
+        (["job", "list", "--tenant", "a\nb"], {}),
+        (["job", "list"], {"HORAE_API_KEY": "two\nlines"}),
+        (["job", "show", os.fsdecode(b"\xff")], {}),
+        (["job", "list", "--search", os.fsdecode(b"\xff")], {}),
+    ],
+)
+def test_what_cannot_be_sent_is_refused_in_words(horae: Shell, words: list[str], environment: dict[str, str]) -> None:
+    done = horae(*words, **environment)
+
+    assert (done.code, done.err.startswith("error[")) == (2, True)
+
+
+def test_what_others_wrote_does_not_steer_the_terminal(horae: Shell) -> None:
+    horae.ok("job", "create", "evil", "--noop", "--description", "\x1b]0;owned\x07 \x1b[2J", "--label", "evil=1")
+
+    _, shown = horae.on_terminal("job", "show", "evil")
+    assert "\\x1b]0;owned\\x07" in shown
+    assert "\x1b]0;" not in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_a_request_that_was_held_back_is_repeated_and_done_once(tmp_path: Path) -> None:
+    from horae.cli.client import Client
+
+    seen: list[tuple[str, str | None]] = []
+
+    class Shy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append((self.path, self.headers["Idempotency-Key"]))
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(503 if len(seen) == 1 else 202)
+            self.send_header("Retry-After", "0")
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *words: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Shy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = Client(f"http://127.0.0.1:{server.server_port}/base", None, None)
+        client.post("/jobs/a/run", {})
+        client.close()
+        server.shutdown()
+
+    assert [path for path, _ in seen] == ["/base/api/v1/jobs/a/run"] * 2
+    assert seen[0][1] == seen[1][1] is not None
 
 
 def test_a_server_that_is_away_is_exit_code_9(closed: Shell) -> None:
@@ -348,6 +409,25 @@ def test_top_looks_once_when_it_is_piped(horae: Shell) -> None:
     assert "Due next" in shown
 
 
+def test_top_lives_until_ctrl_c(horae: Shell) -> None:
+    code, shown = horae.on_terminal("top", "--every", "0.5", typed=b"\x03", when=b"Dead")
+
+    assert code == 130
+    assert "Due next" in shown
+    assert "Traceback" not in shown
+
+
+def test_a_list_that_goes_on_says_so(horae: Shell) -> None:
+    for name in ("more-1", "more-2", "more-3"):
+        horae.ok("job", "create", name, "--noop")
+    words = ("job", "list", "--search", "more-", "-o", "name")
+
+    short = horae.ok(*words, "--limit", "2")
+    assert (len(short.out.split()), "and more" in short.err) == (2, True)
+    whole = horae.ok(*words, "--all")
+    assert (len(whole.out.split()), whole.err) == (3, "")
+
+
 def test_every_form_of_output(horae: Shell) -> None:
     horae.ok("job", "create", "formed", "--noop", "--label", "form=1", "--description", "tab\there")
     words = ("job", "list", "--label", "form:1")
@@ -516,8 +596,8 @@ def test_a_plain_command_starts_in_under_100_ms_of_processor_time(
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # The least of several, and half as much again: what a neighbour on the same core adds is not ours.
-    assert min(seconds() for _ in range(8)) < 0.15
+    # The best of several: what a neighbour on the same core adds is not ours.
+    assert any(seconds() < 0.1 for _ in range(20))
 
 
 def test_a_plain_command_imports_nothing_heavy(horae: Shell) -> None:

@@ -124,6 +124,16 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(horae: Shell) -> No
     ]  # fmt: skip
 
 
+def test_long_work_shows_a_bar_on_a_terminal_and_none_in_a_pipe(horae: Shell) -> None:
+    file = write(horae, "".join(f"- {{name: many-{at}, type: noop}}\n" for at in range(60)))
+
+    assert "Applying" not in horae.ok("apply", file, "--dry-run").err
+    code, shown = horae.on_terminal("apply", file)
+    assert (code, "Applying" in shown, "60 created" in shown) == (0, True, True)
+    again = horae.ok("apply", file)
+    assert (len(again.table), again.err) == (60, "60 unchanged\n")
+
+
 def test_some_that_fail_do_not_stop_the_others(horae: Shell) -> None:
     file = write(
         horae,

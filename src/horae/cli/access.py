@@ -194,7 +194,7 @@ def list_audit(
     """Changes, newest first."""
     times = {"since": since and read_time(since, "--since"), "until": until and read_time(until, "--until")}
     found = session.client.pages("/audit", "entries", None if is_all else limit, **query, **times)
-    session.out.rows(found, ENTRIES, "id", "Nothing was changed.")
+    session.show(found, ENTRIES, "id", "Nothing was changed.")
 
 
 @audit.command("export")

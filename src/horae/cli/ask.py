@@ -9,6 +9,7 @@ import click
 
 from horae.cli.client import NOT_FOUND, Failure, path
 from horae.cli.completion import job_names
+from horae.cli.output import visible
 from horae.cli.session import Command, Session
 from horae.cli.times import read_time, shown_time
 
@@ -62,7 +63,7 @@ def _run(session: Session, name: str) -> dict[str, Any] | None:
 def _tell(answer: dict[str, Any], name: str) -> None:
     verdict = WORDS.get(answer["verdict"], answer["verdict"])
     at = f" at {shown_time(answer['at'])}" if answer.get("at") else ""
-    click.secho(f"{name} {verdict}{at}.", bold=True)
+    click.secho(visible(f"{name} {verdict}{at}."), bold=True)
     click.echo(
         f"\n  Reason  {answer['reason'] or '-'}: {answer['text']}" if answer["reason"] else f"\n  {answer['text']}"
     )
@@ -70,7 +71,8 @@ def _tell(answer: dict[str, Any], name: str) -> None:
         click.echo(f"  Run     {answer['run_id']}")
     for fact in answer["facts"]:
         rest = ", ".join(f"{key} {value}" for key, value in fact.items() if key not in ("fact", "value"))
-        click.echo(f"  Fact    {fact['fact'].replace('_', ' ')}: {fact.get('value', '')}{f' ({rest})' if rest else ''}")
+        told = f"{fact['fact'].replace('_', ' ')}: {fact.get('value', '')}{f' ({rest})' if rest else ''}"
+        click.echo(f"  Fact    {visible(told)}")
     if answer.get("run_id") and answer["verdict"] in ("ran", "running"):
         click.echo(f"\nNext    horae run logs {answer['run_id']}")
     elif answer["verdict"] in ("skipped", "missed"):

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 FAILED, USAGE, ENDED_BADLY, NOT_FOUND, DENIED, CONFLICT, REJECTED, GAVE_UP, UNREACHABLE, PARTLY = range(1, 11)
 INTERRUPTED = 130
@@ -18,6 +18,7 @@ EXIT_OF_STATUS |= {413: REJECTED, 422: REJECTED, 503: UNREACHABLE}
 TIMEOUT_SECONDS = 30.0
 # Waits before a request is sent again; only those that are safe to repeat are.
 WAITS_SECONDS = (0.3, 1.0)
+MOST_WAIT_SECONDS = 10.0
 
 
 class Failure(Exception):
@@ -51,12 +52,15 @@ def path(*parts: str) -> str:
 
 class Client:
     def __init__(self, url: str, key: str | None, tenant: str | None, *, timeout: float = TIMEOUT_SECONDS) -> None:
-        split = urlsplit(url)
-        if split.scheme not in ("http", "https") or not split.hostname:
+        split = _split(url)
+        if split is None:
             hint = "Such as http://127.0.0.1:8700; in --url, HORAE_URL or a context."
             raise Failure(USAGE, f'"{url}" is no address of a horae.', code="url", hint=hint)
         self.url = url.rstrip("/")
         self._address = split
+        for name, value in (("key", key), ("tenant", tenant)):
+            if value and not (value.isascii() and value.isprintable()):
+                raise Failure(USAGE, f"The {name} has characters that cannot be sent.", code=name)
         self._headers = {"Accept": "application/json", "User-Agent": "horae-cli"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -64,6 +68,7 @@ class Client:
             self._headers["X-Horae-Tenant"] = tenant
         self._timeout = timeout
         self._open: HTTPConnection | None = None
+        self.has_more = False
 
     def get(self, where: str, /, **query: Any) -> Any:
         return self.call("GET", where, query=query)
@@ -117,11 +122,12 @@ class Client:
             else:
                 if last or answer.status not in (429, 503) or where == "/readyz":
                     return answer, content
+                time.sleep(min(_retry_after(answer), MOST_WAIT_SECONDS))
             time.sleep(wait or 0)
         raise AssertionError
 
     def pages(self, where: str, key: str, most: int | None, /, **query: Any) -> Iterator[Any]:
-        """Items of a list, page by page, up to `most` of them."""
+        """Items of a list, page by page, up to `most` of them; `has_more` says whether some were left."""
         cursor = None
         while most is None or most > 0:
             size = 1000 if most is None else min(most, 1000)
@@ -131,6 +137,7 @@ class Client:
             cursor = page["next_cursor"]
             if cursor is None:
                 return
+        self.has_more = True
 
     def lines(self, where: str) -> Iterator[bytes]:
         """A long answer, line by line."""
@@ -194,6 +201,20 @@ class Client:
             self._open = kind(self._address.hostname or "", self._address.port, timeout=self._timeout)
         self._open.request(method, target, data, self._headers | dict(headers))
         return self._open.getresponse()
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        split = urlsplit(url)
+        is_good = split.scheme in ("http", "https") and bool(split.hostname) and url.isascii() and url.isprintable()
+        return split if is_good and split.port != 0 else None
+    except ValueError:
+        return None
+
+
+def _retry_after(answer: HTTPResponse) -> float:
+    told = answer.getheader("Retry-After") or ""
+    return float(told) if told.isdigit() else 0.0
 
 
 def _problem(answer: HTTPResponse, data: bytes) -> Failure:

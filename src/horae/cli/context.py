@@ -29,7 +29,7 @@ def find_place(url: str | None, name: str | None) -> Place:
     """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the current context, the default. The key of a context
     goes to no other address.
     """
-    key = os.environ.get("HORAE_API_KEY") or None
+    key = os.environ.get("HORAE_API_KEY", "").strip() or None
     if url or (not name and os.environ.get("HORAE_URL")):
         return Place(url or os.environ["HORAE_URL"], key, None, "--url" if url else "HORAE_URL")
     origin = "--context" if name else "HORAE_CONTEXT"

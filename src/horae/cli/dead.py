@@ -41,7 +41,7 @@ def list_dead(session: Session, /, limit: int, is_all: bool, **flags: Any) -> No
     """What failed for good, newest first."""
     most = None if is_all else limit
     found = session.client.pages("/dead-letters", "dead_letters", most, **filter_query(flags))
-    session.out.rows(found, COLUMNS, "run_id", "Nothing is dead.")
+    session.show(found, COLUMNS, "run_id", "Nothing is dead.")
 
 
 @dead.command("replay")

@@ -36,7 +36,7 @@ def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--at", help="Once, then: 09:00, 'tomorrow 09:00', +2h, 2030-01-04T09:00:00Z."),
         click.option("--manual", is_flag=True, help="Only on request."),
         click.option("--http", metavar="URL", help="Call this URL."),
-        click.option("--method", help="With this method (POST if there is a body, else GET)."),
+        click.option("--method", help="With this method; default: POST."),
         click.option("--header", multiple=True, metavar="'NAME: VALUE'", help="With this header; repeatable."),
         click.option("--body", help="With this body: JSON, @file or - for standard input."),
         click.option("--command", help="Run this shell command."),

@@ -135,7 +135,8 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
             schedule = parse_schedule(entry.job["schedule"], zone=entry.job["timezone"], anchor_us=now_us, seed="")
             # Where an H falls is known once the job has its id.
             due = None if "H" in entry.job["schedule"] else next_after(schedule, now_us)
-            item |= {"name": entry.job["name"], "schedule": describe(schedule), "next_at": due and format_instant(due)}
+            told = entry.job["schedule"] if due is None else describe(schedule)
+            item |= {"name": entry.job["name"], "schedule": told, "next_at": due and format_instant(due)}
         word = "would create" if entry.job else "not imported" if entry.refusal else "setting"
         result = results.get(item["name"] or "", word)
         notes = [entry.refusal] if entry.refusal else entry.notes

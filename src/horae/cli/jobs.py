@@ -92,9 +92,7 @@ def list_jobs(
     before = due_before and read_time(due_before, "--due-before", is_future=True)
     most = None if is_all else limit
     found = session.client.pages("/jobs", "jobs", most, **query, type=type_, due_before=before)
-    session.out.rows(
-        found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'"
-    )
+    session.show(found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'")
 
 
 @job.command("show")
@@ -102,7 +100,19 @@ def list_jobs(
 @click.pass_obj
 def show(session: Session, job_name: str) -> None:
     """Everything about a job."""
-    session.out.one(session.client.get(path("jobs", job_name)), "name")
+    found = session.client.get(path("jobs", job_name))
+    first = (
+        "name",
+        "status",
+        "pause_reason",
+        "paused_until",
+        "schedule",
+        "timezone",
+        "next_fire_time",
+        "last_run_status",
+    )
+    ordered = {field: found[field] for field in first if found.get(field)} | found
+    session.out.one(ordered if session.out.is_for_people else found, "name")
 
 
 @job.command("edit")

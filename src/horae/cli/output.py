@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -12,9 +13,11 @@ import click
 
 FORMS = ("table", "tsv", "json", "jsonl", "yaml", "name")
 T = TypeVar("T")
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 Column = tuple[str, str | Callable[[Any], Any]]
-"""A heading, and the field or how to find it. Fields that end in `_at`, `_time` or `_for` are times."""
+"""A heading, and the field or how to find it. Fields that end in `_ms` are lengths."""
 
 STYLES = {
     "SUCCEEDED": "green", "active": "green", "delivered": "green", "SCHEDULED": "green", "created": "green",
@@ -118,11 +121,15 @@ class Out:
 
         table = Table(box=box.SIMPLE_HEAD, show_header=self._has_header, show_edge=False, header_style="bold")
         for head, field in columns:
-            is_number = bool(items) and isinstance(_value(items[0], field), int | float) and head != "key"
-            is_id = isinstance(field, str) and field.endswith("_id")
-            table.add_column(head.upper(), justify="right" if is_number else "left", no_wrap=is_id, overflow="fold")
+            values = [_value(item, field) for item in items]
+            is_number = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+            is_time = any(is_instant(value) for value in values)
+            is_whole = is_time or any(value in SIGNS for value in values if isinstance(value, str))
+            is_whole = is_whole or (isinstance(field, str) and field.endswith("_id"))
+            told = f"{head.upper()} ({zone_name()})" if is_time else head.upper()
+            table.add_column(told, justify="right" if is_number else "left", no_wrap=is_whole, overflow="fold")
         for item in items:
-            table.add_row(*(pretty(_value(item, field), field) for _, field in columns))
+            table.add_row(*(pretty(_value(item, field), field, is_short=True) for _, field in columns))
         console().print(table)
 
     def _card(self, item: Any, fields: Sequence[Column]) -> None:
@@ -143,24 +150,40 @@ def console() -> Any:
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
-def pretty(value: Any, field: Any = "") -> Any:
-    """As a person wants to read it."""
+def visible(text: str) -> str:
+    """What others wrote must not steer the terminal: control characters are shown, not sent."""
+    return text.translate(_CONTROLS)
+
+
+def is_instant(value: Any) -> bool:
+    return isinstance(value, str) and _INSTANT.fullmatch(value) is not None
+
+
+def zone_name() -> str:
+    from horae.cli.times import now
+
+    return f"{now().astimezone():%Z}"
+
+
+def pretty(value: Any, field: Any = "", *, is_short: bool = False) -> Any:
+    """As a person wants to read it; `is_short` where the zone stands in the heading."""
     from rich.text import Text
 
-    is_time = isinstance(field, str) and field.endswith(("_at", "_time", "_for", "_until", "at"))
-    if is_time and isinstance(value, str) and value[:2].isdigit():
-        from horae.cli.times import shown_time
+    if is_instant(value):
+        from horae.cli.times import short_time, shown_time
 
-        return Text(shown_time(value))
+        return Text(short_time(value) if is_short else shown_time(value))
     if isinstance(field, str) and field.endswith("_ms") and isinstance(value, int):
         return Text(shown_length(value / 1000))
     if isinstance(value, bool):
         return Text("yes" if value else "no")
     if value is None or value in ("", [], {}):
         return Text("-", style="dim")
+    if isinstance(value, dict) and not any(isinstance(each, dict | list) for each in value.values()):
+        return Text(visible(", ".join(f"{key} {_plain(each)}" for key, each in value.items())))
     if isinstance(value, dict | list):
-        return Text(_plain(value))
-    text = str(value)
+        return Text(visible(_plain(value)))
+    text = visible(str(value))
     return Text(f"{SIGNS[text]} {text.lower()}" if text in SIGNS else text, style=STYLES.get(text, ""))
 
 

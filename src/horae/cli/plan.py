@@ -164,8 +164,6 @@ def _show(session: Session, effects: list[Effect], load: dict[str, Any], length:
         ("busy after", "busy_after_ms"),
     ]
     told = [each.told() for each in effects]
-    for each in told if session.out.form == "table" else ():
-        each |= {name: each[name] and shown_time(each[name]) for name in ("next_before", "next_after")}
     session.out.rows(told, columns, "name", "Nothing would change.")
     for each in told:
         for word, times in (("gone", each["first_gone"]), ("new", each["first_new"])):

@@ -70,7 +70,7 @@ def run() -> None:
 def list_runs(session: Session, /, limit: int, is_all: bool, **flags: Any) -> None:
     """Runs, newest first."""
     found = session.client.pages("/runs", "runs", None if is_all else limit, **filter_query(flags))
-    session.out.rows(found, COLUMNS, "run_id", "No runs match.")
+    session.show(found, COLUMNS, "run_id", "No runs match.")
 
 
 @run.command("show")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from horae.cli.output import FORMS, Out
+from horae.cli.output import FORMS, Column, Out, visible
 
 if TYPE_CHECKING:
     from horae.cli.client import Client, Failure
@@ -43,6 +44,12 @@ class Session:
         url, context, tenant = self._place
         place = find_place(url, context)
         return Client(place.url, place.key, tenant or place.tenant)
+
+    def show(self, found: Iterable[Any], columns: Sequence[Column], name: str, empty: str) -> None:
+        """A list of the server, and whether it goes on."""
+        self.out.rows(found, columns, name, empty)
+        if self.client.has_more:
+            self.out.say("… and more: --limit or --all shows them.")
 
 
 class Command(click.Command):
@@ -87,12 +94,14 @@ def _session(params: dict[str, Any]) -> Session:
 
 def _end(error: Exception) -> NoReturn:
     """Ours in words; anything else is a bug and shows its trace."""
-    from horae.cli.client import REJECTED, Failure
+    from horae.cli.client import REJECTED, USAGE, Failure
     from horae.core.errors import Invalid
 
     if isinstance(error, Invalid):
         faults = [{"pointer": each.pointer, "detail": each.detail, "hint": each.hint} for each in error.faults]
         error = Failure(REJECTED, error.detail, code=error.code, faults=faults)
+    if isinstance(error, UnicodeError):
+        error = Failure(USAGE, "What was given is not text in UTF-8.", code="utf8")
     if not isinstance(error, Failure):
         raise error
     tell(error)
@@ -116,7 +125,7 @@ def tell(error: Failure) -> None:
     if error.request_id:
         lines.append(f"request: {error.request_id}")
     for index, line in enumerate(lines):
-        click.secho(line, err=True, fg=_colour(line) if index == 0 or "hint" in line else None)
+        click.secho(visible(line), err=True, fg=_colour(line) if index == 0 or "hint" in line else None)
 
 
 def _colour(line: str) -> str | None:

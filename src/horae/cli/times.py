@@ -45,6 +45,15 @@ def shown_time(text: str) -> str:
     return f"{at:%H:%M:%S %Z}, {distance(text)}"
 
 
+def short_time(text: str) -> str:
+    """The same for a cell of a table: `09:00:05, in 4 m`."""
+    at = datetime.fromisoformat(text).astimezone()
+    if abs((at - now()).total_seconds()) >= 43_200:
+        return f"{at:%a %Y-%m-%d %H:%M}"
+    largest = re.sub(r"( [dhm]) \d+ [hms]", r"\1", distance(text))
+    return f"{at:%H:%M:%S}, {largest}"
+
+
 def distance(text: str) -> str:
     """`in 4 m`, `3 s ago`."""
     from horae.cli.output import shown_length

@@ -50,6 +50,7 @@ def _live(session: Session, every: float) -> None:
 
     shown = _screen(_look(session.client), session.client.url)
     with Live(shown, screen=True, auto_refresh=False) as live:
+        live.refresh()
         while True:
             time.sleep(every)
             try:
@@ -105,7 +106,7 @@ def _table(title: str, items: list[dict[str, Any]], fields: Fields) -> Any:
     for head, _ in fields:
         table.add_column(head)
     for item in items:
-        table.add_row(*(pretty(item.get(field), field) for _, field in fields))
+        table.add_row(*(pretty(item.get(field), field, is_short=True) for _, field in fields))
     if not items:
         table.add_row("-", *[""] * (len(fields) - 1))
     return table

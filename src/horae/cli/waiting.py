@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from horae.cli.client import ENDED_BADLY, GAVE_UP, Failure, path
-from horae.cli.output import shown_length
+from horae.cli.output import shown_length, visible
 from horae.cli.session import Session
 from horae.cli.times import read_length
 
@@ -35,7 +35,7 @@ def told_end(run: dict[str, Any]) -> str:
     attempts = f", attempt {run['attempt_number']} of {run['max_attempts']}" if run["max_attempts"] > 1 else ""
     sign = "✓" if run["status"] == "SUCCEEDED" else "✗"
     why = f": {run['reason']}" if run["reason"] else ""
-    error = f"\n{run['error_message']}" if run["error_message"] else ""
+    error = visible(f"\n{run['error_message']}") if run["error_message"] else ""
     return f"{sign} {run['status'].lower()}{took}{attempts}{why}{error}"
 
 

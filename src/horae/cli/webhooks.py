@@ -109,12 +109,13 @@ def test(session: Session, hook: str) -> None:
 @click.argument("hook", required=False)
 @click.option("--state", help="waiting, delivered or dead.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+@click.option("--all", "is_all", is_flag=True, help="All of them.")
 @click.pass_obj
-def deliveries(session: Session, hook: str | None, state: str | None, limit: int) -> None:
+def deliveries(session: Session, hook: str | None, state: str | None, limit: int, is_all: bool) -> None:
     """Messages, newest first: of one webhook, or all."""
     where = path("webhooks", hook, "deliveries") if hook else "/deliveries"
-    found = session.client.pages(where, "deliveries", limit, state=state)
-    session.out.rows(found, DELIVERIES, "delivery_id", "No messages.")
+    found = session.client.pages(where, "deliveries", None if is_all else limit, state=state)
+    session.show(found, DELIVERIES, "delivery_id", "No messages.")
 
 
 @webhook.command("resend")
