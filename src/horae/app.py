@@ -171,11 +171,17 @@ class App:
 
     def _make_app(self, access: Access) -> Starlette:
         allow = allow_ranges(self.settings.egress_allow)
+        remote = self._node.remote_workers()
+
+        def wake() -> None:
+            self._node.wake()
+            remote.wake()
+
         return make_app(
-            commands=Commands(self.store, self._vault, new_id, self._node.wake, allow),
+            commands=Commands(self.store, self._vault, new_id, wake, allow),
             views=self.store,
             access=access,
-            around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set),
+            around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set, remote),
         )
 
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:

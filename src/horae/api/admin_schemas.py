@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from horae.api.keys import SCOPES
-from horae.core.access import ROLES
+from horae.core.access import KEY_ROLES
 
 Schema = dict[str, Any]
 
@@ -17,7 +17,7 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _COUNT_OR_NULL: Schema = {"type": ["integer", "null"], "minimum": 0}
 _FLAG: Schema = {"type": "boolean"}
 _DURATION: Schema = {"type": ["string", "number"], "examples": ["1h", "90d"]}
-_ROLE: Schema = {"type": "string", "enum": list(ROLES)}
+_ROLE: Schema = {"type": "string", "enum": list(KEY_ROLES)}
 _SCOPES: Schema = {"type": "array", "items": {"type": "string", "enum": list(SCOPES)}}
 
 

@@ -14,6 +14,7 @@ from horae.api.admin_schemas import ADMIN_SCHEMAS
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import DELIVERY_STATES, JOB_STATUSES, RUN_STATUSES, Parameter
+from horae.api.remote_schemas import REMOTE_SCHEMAS
 from horae.core.job import PRIORITY_NUMBER, TYPES
 from horae.core.webhooks import EVENTS
 
@@ -69,7 +70,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": _SCHEMAS | ADMIN_SCHEMAS,
+            "schemas": _SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS,
         },
     }
 

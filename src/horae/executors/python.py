@@ -40,6 +40,7 @@ class Context:
     payload: Any
     upstream: Mapping[str, Any] | None
     log: Journal
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     _is_cancelled: bool = field(default=False, repr=False)
 
     @property
@@ -185,6 +186,7 @@ def _context(request: Request, log: Log) -> Context:
         payload=request.payload,
         upstream=request.upstream,
         log=Journal(log),
+        secrets=request.target.get("secrets") or {},
     )
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from horae.core.job import Definition
 from horae.core.run import Attempt, judge
 from horae.core.secrets import Redactor, fill, names_in
-from horae.ports import Again, Claimed, Ending, LogChunk, Outcome, Request
+from horae.ports import Again, Claimed, Ending, Held, LogChunk, Outcome, Request
 from horae.worker.results import Results
 
 RESULT_CAP = 64 * 1024
@@ -60,8 +60,20 @@ def request_of(
     )
 
 
+class Reports(Protocol):
+    """Where an outcome is handed on to."""
+
+    def end(self, ending: Ending) -> None: ...
+
+    def again(self, again: Again) -> None: ...
+
+
 def report(
-    results: Results, claimed: Claimed, definition: Definition, outcome: Outcome, redactor: Redactor | None = None
+    results: Reports,
+    claimed: Claimed | Held,
+    definition: Definition,
+    outcome: Outcome,
+    redactor: Redactor | None = None,
 ) -> None:
     """Hands the outcome on: to the end of the run, or to another attempt."""
     if redactor is not None:
@@ -85,6 +97,11 @@ def report(
     else:
         result = None if outcome.result is None else _result(outcome.result)
         results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
+
+
+def no_secret(missing: frozenset[str]) -> Outcome:
+    error = f"There is no secret {', '.join(sorted(missing))} that can be read; set it, then replay this run."
+    return Outcome(succeeded=False, reason="payload_rejected", error=error, is_retryable=False)
 
 
 def _result(value: Any) -> str:
