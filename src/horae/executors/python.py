@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from horae.core.signals import Fatal, RetryAfter, Skip
 from horae.executors.wire import clean, failed, json_result, rejected, timed_out
 from horae.ports import Log, Outcome, Request
+from horae.sdk.context import Context
 
 LOG_CHARACTERS = 1024 * 1024
 SUMMARY_CHARACTERS = 1000
@@ -25,32 +25,6 @@ TRACEBACK_CHARACTERS = 7000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Handler = Callable[..., Any]
-
-
-@dataclass(slots=True)
-class Context:
-    """What a handler that has a parameter `ctx` gets to know of its attempt."""
-
-    run_id: str
-    job: str
-    tenant: str
-    attempt: int
-    due_at: datetime
-    fence: int
-    payload: Any
-    upstream: Mapping[str, Any] | None
-    log: Journal
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    _is_cancelled: bool = field(default=False, repr=False)
-
-    @property
-    def idempotency_key(self) -> str:
-        return self.run_id
-
-    @property
-    def cancelled(self) -> bool:
-        """True once nobody waits for the result: a thread cannot be stopped, so a long loop should look."""
-        return self._is_cancelled
 
 
 class Journal:
@@ -114,7 +88,8 @@ class PythonExecutor:
         if function is None:
             known = ", ".join(sorted(self._handlers)) or "none"
             return failed("exception", f"this worker has no handler {name!r}; it has {known}")
-        context = _context(request, log)
+        journal = Journal(log)
+        context = _context(request, journal)
         try:
             arguments = _arguments(self._signatures[name], request, context)
         except TypeError as error:
@@ -122,11 +97,11 @@ class PythonExecutor:
         try:
             outcome = await self._attempt(function, arguments, request)
         except BaseException:
-            context.log.drop()
+            journal.drop()
             raise
         finally:
-            context._is_cancelled = True  # noqa: SLF001 - one file, two sides of one object
-        await context.log.close()
+            context.cancel()
+        await journal.close()
         return outcome
 
     async def close(self) -> None:
@@ -175,7 +150,7 @@ def _signature(function: Handler) -> inspect.Signature | None:
         return None
 
 
-def _context(request: Request, log: Log) -> Context:
+def _context(request: Request, journal: Journal) -> Context:
     return Context(
         run_id=request.run_id,
         job=request.job_name,
@@ -185,7 +160,7 @@ def _context(request: Request, log: Log) -> Context:
         fence=request.fence,
         payload=request.payload,
         upstream=request.upstream,
-        log=Journal(log),
+        log=journal,
         secrets=request.target.get("secrets") or {},
     )
 
