@@ -1,9 +1,9 @@
-"""A whole horae in one process on a virtual clock: hours pass in milliseconds, and the same test runs the same way.
+"""A whole horae in one process on a virtual clock: an hour passes in a second, and the same test runs the same way.
 
 @virtual
 async def test_report():
     async with Horae(app) as horae:
-        await horae.advance(days=1)
+        await horae.advance(hours=1)
         assert [run["status"] for run in await horae.runs("report")] == ["succeeded"]
 """
 
@@ -104,7 +104,7 @@ class Horae:
         self._start_us = start_us
         self._skew_us = 0
         self._settings = Settings(database_url="sqlite:///:memory:", is_dev=True, **settings)
-        python = PythonExecutor(handlers, slots=8)
+        python = PythonExecutor(handlers, in_threads=False)
         noop = NoopExecutor()
         self._executors: dict[str, Executor] = {"noop": noop, "python": python, "custom": python, **(executors or {})}
         self._needs = (

@@ -13,18 +13,18 @@ async def test_the_jobs_of_an_app_run_when_they_are_due():
     app = App()
     seen: list[tuple[str, str, int]] = []
 
-    @app.job(schedule="0 9 * * *", timezone="Europe/Berlin", args={"region": "eu"})
+    @app.job(schedule="30 9,10 * * *", timezone="Europe/Berlin", args={"region": "eu"})
     def report(region: str, *, ctx: Context) -> dict[str, Any]:
         ctx.log("for %s", region)
         seen.append((region, ctx.due_at.isoformat(), ctx.attempt))
         return {"rows": 3}
 
     async with Horae(app) as horae:
-        await horae.advance(days=2)
+        await horae.advance(hours=2)
         runs = await horae.runs("report")
 
         assert [run["status"] for run in runs] == ["succeeded", "succeeded"]
-        assert seen == [("eu", "2027-01-16T08:00:00+00:00", 1), ("eu", "2027-01-17T08:00:00+00:00", 1)]
+        assert seen == [("eu", "2027-01-15T08:30:00+00:00", 1), ("eu", "2027-01-15T09:30:00+00:00", 1)]
         assert await horae.logs(runs[0]["id"]) == "for eu\n"
         assert (await horae.verify()).is_clean
 

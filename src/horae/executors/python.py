@@ -77,7 +77,10 @@ class Journal:
 
 
 class PythonExecutor:
-    def __init__(self, handlers: Mapping[str, Handler], *, slots: int = 100) -> None:
+    """Not `in_threads`, plain functions are called on the loop: a virtual clock does not wait for threads."""
+
+    def __init__(self, handlers: Mapping[str, Handler], *, slots: int = 100, in_threads: bool = True) -> None:
+        self._in_threads = in_threads
         self._handlers = dict(handlers)
         self._signatures = {name: _signature(function) for name, function in self._handlers.items()}
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="horae-handler")
@@ -129,9 +132,12 @@ class PythonExecutor:
     async def _call(self, function: Handler, arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
         if inspect.iscoroutinefunction(function):
             return await function(**arguments), None
-        loop = asyncio.get_running_loop()
         call = copy_context().run
-        result, error = await loop.run_in_executor(self._threads, call, _caught, function, arguments)
+        if self._in_threads:
+            loop = asyncio.get_running_loop()
+            result, error = await loop.run_in_executor(self._threads, call, _caught, function, arguments)
+        else:
+            result, error = call(_caught, function, arguments)
         return (await result if inspect.isawaitable(result) else result), error
 
 
