@@ -56,7 +56,7 @@ SHELL_GRACE_SECONDS = 0.8
 
 
 class App:
-    """One process of horae in the roles of its settings. The `jobs` that go with its handlers are saved at the start."""
+    """One process of horae in the roles of its settings. The `jobs` of its handlers are saved at the start."""
 
     def __init__(
         self, settings: Settings, handlers: dict[str, Handler] | None = None, jobs: Sequence[Declared] = ()
