@@ -9,7 +9,8 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import uvicorn
@@ -19,9 +20,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from horae.api.access import Access, KeyAccess, OpenAccess
 from horae.api.app import Around, make_app, make_waiting_app
 from horae.api.oidc import Issuer, OidcTokens
-from horae.commands import Commands
+from horae.commands import Caller, Commands
 from horae.config import Settings
-from horae.core.access import KEY_BYTES, key_hash, key_prefix, key_text
+from horae.core.access import DEFAULT_TENANT, KEY_BYTES, key_hash, key_prefix, key_text
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 from horae.core.explain import explain
@@ -35,6 +36,7 @@ from horae.executors.webhook import WebhookSender
 from horae.failpoints import arm, parse
 from horae.node import STORE_AWAY_SECONDS, Loop, Node, Tools
 from horae.ports import Executor, NewKey
+from horae.sdk.app import Declared
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
 from horae.telemetry import log, warn
@@ -54,10 +56,13 @@ SHELL_GRACE_SECONDS = 0.8
 
 
 class App:
-    """One process of horae in the roles of its settings."""
+    """One process of horae in the roles of its settings. The `jobs` of its handlers are saved at the start."""
 
-    def __init__(self, settings: Settings, handlers: dict[str, Handler] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, handlers: dict[str, Handler] | None = None, jobs: Sequence[Declared] = ()
+    ) -> None:
         self.settings = settings
+        self._jobs = jobs
         arm(parse(settings.failpoints))
         self.store: Store = open_store(settings.database_url)
         self._executors = _executors(settings, handlers or {})
@@ -83,6 +88,7 @@ class App:
                 door = group.create_task(self._open_door(listener)) if listener else None
                 await self._prepare_store()
                 if not self._stopping.is_set():
+                    await self._save_jobs()
                     await self._serve(group)
                 self._server.should_exit = True
                 if door is not None:
@@ -131,6 +137,18 @@ class App:
                 place = secret.tenant, secret.name
                 await self.store.reseal(secret, self._vault.seal(self._vault.open(secret.sealed, *place), *place))
 
+    async def _save_jobs(self) -> None:
+        """As they are declared: made if they are new, changed where they differ; a pause stays."""
+        allow = allow_ranges(self.settings.egress_allow)
+        commands = Commands(self.store, self._vault, new_id, self._node.wake, allow)
+        for job in self._jobs:
+            try:
+                await commands.put_job(Caller(DEFAULT_TENANT, "worker"), job.name, dict(job.document), None, None)
+            except Invalid as error:
+                raise Invalid(
+                    [replace(fault, pointer=f"{job.place}: {fault.pointer}") for fault in error.faults]
+                ) from None
+
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         self._node.start(group)
         if "api" in self.settings.role_set:
@@ -174,11 +192,17 @@ class App:
 
     def _make_app(self, access: Access) -> Starlette:
         allow = allow_ranges(self.settings.egress_allow)
+        remote = self._node.remote_workers()
+
+        def wake() -> None:
+            self._node.wake()
+            remote.wake()
+
         return make_app(
-            commands=Commands(self.store, self._vault, new_id, self._node.wake, allow),
+            commands=Commands(self.store, self._vault, new_id, wake, allow),
             views=self.store,
             access=access,
-            around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set),
+            around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set, remote),
         )
 
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:

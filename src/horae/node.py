@@ -12,7 +12,7 @@ from horae.config import Settings
 from horae.core.errors import Unavailable
 from horae.core.timeguard import TimeGuard
 from horae.notify.relay import Relay
-from horae.ports import Executor, Sender
+from horae.ports import Executor, Pace, Sender
 from horae.scheduler.janitor import Janitor
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
@@ -20,6 +20,7 @@ from horae.store.store import Store
 from horae.telemetry import log, oops, warn
 from horae.vault import Vault
 from horae.worker.loop import Worker, WorkerSettings
+from horae.worker.remote import RemoteWorkers
 from horae.worker.secrets import Secrets
 
 STORE_AWAY_SECONDS = 0.5
@@ -130,9 +131,18 @@ class Node:
         if self.worker is not None:
             self.worker.abandon()
 
-    async def _claim_after_scheduler(self) -> float:
+    def remote_workers(self) -> RemoteWorkers:
+        """For workers that come over HTTP to this process."""
+        pace = Pace(self._settings.heartbeat_seconds, self._settings.visibility_seconds)
+        secrets = Secrets(self._store, self._tools.vault)
+        return RemoteWorkers(self._store, secrets, pace, self.guard, self._may_claim)
+
+    def _may_claim(self) -> bool:
         """After an outage the misfire policy has the first word about what was staged for it."""
-        if self.worker is None or (self.shards is not None and not self.shards.has_spoken):
+        return self.shards is None or self.shards.has_spoken
+
+    async def _claim_after_scheduler(self) -> float:
+        if self.worker is None or not self._may_claim():
             return WAIT_SECONDS
         return await self.worker.tick()
 

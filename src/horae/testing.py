@@ -1,11 +1,10 @@
-"""A whole horae in one process on a virtual clock: hours pass in milliseconds, and the same test runs the same way.
+"""A whole horae in one process on a virtual clock: an hour passes in a second, and the same test runs the same way.
 
 @virtual
 async def test_report():
-    async with Horae() as horae:
-        job = await horae.create({"name": "report", "schedule": "0 9 * * *", "type": "noop"})
-        await horae.advance(days=1)
-        assert [run["status"] for run in await horae.runs(job)] == ["succeeded"]
+    async with Horae(app) as horae:
+        await horae.advance(hours=1)
+        assert [run["status"] for run in await horae.runs("report")] == ["succeeded"]
 """
 
 from __future__ import annotations
@@ -13,18 +12,22 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import json
 import selectors
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from horae.commands import Caller, Commands
+from horae.commands import Caller, Commands, RunRequest
 from horae.config import Settings
 from horae.core.explain import explain
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.node import Node, Tools
 from horae.ports import Executor
+from horae.sdk.app import App
+from horae.sdk.context import Context
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
 from horae.vault import Vault
@@ -32,6 +35,7 @@ from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
 RETENTION_US = 10**15
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VAULT = Vault("a key for tests, and for nothing but tests")
 
 
@@ -79,25 +83,32 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 class Horae:
-    """One or more nodes on one store in memory. `executors` replace those of a type; `handlers` are python jobs."""
+    """One or more nodes on one store in memory. `app` brings its handlers and jobs, `secrets` those that they name;
+    `executors` replace those of a type; `handlers` are python jobs.
+    """
 
     def __init__(
         self,
+        app: App | None = None,
         *,
+        secrets: Mapping[str, str] | None = None,
         nodes: int = 1,
         executors: Mapping[str, Executor] | None = None,
         handlers: Mapping[str, Handler] | None = None,
         start_us: int = START_US,
         **settings: Any,
     ) -> None:
+        self._app = app or App()
+        self._secrets = dict(secrets or {})
+        handlers = {**self._app.handlers, **(handlers or {})}
         self._start_us = start_us
         self._skew_us = 0
         self._settings = Settings(database_url="sqlite:///:memory:", is_dev=True, **settings)
-        python = PythonExecutor(dict(handlers or {}), slots=8)
+        python = PythonExecutor(handlers, in_threads=False)
         noop = NoopExecutor()
         self._executors: dict[str, Executor] = {"noop": noop, "python": python, "custom": python, **(executors or {})}
         self._needs = (
-            *(f"handler:{name}" for name in handlers or {}),
+            *(f"handler:{name}" for name in handlers),
             *(["shell"] if "shell" in self._executors else []),
         )
         self._count = nodes
@@ -107,13 +118,17 @@ class Horae:
         self._group = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self.store = Store(MemoryDatabase(lambda: self._start_us + self._skew_us + round(loop.time() * 1e6)))
+        self._loop = asyncio.get_running_loop()
+        self.store = Store(MemoryDatabase(self._now_us))
         await self.store.migrate()
         await self._group.__aenter__()
         for _ in range(self._count):
             self.add_node()
         self.commands = Commands(self.store, VAULT, self._new_id, self._wake)
+        for name, value in self._secrets.items():
+            await self.commands.put_secret(self.caller, name, value)
+        for job in self._app.jobs.values():
+            await self.commands.put_job(self.caller, job.name, dict(job.document), None, None)
         return self
 
     async def __aexit__(
@@ -131,6 +146,19 @@ class Horae:
         node.start(self._group)
         self.nodes.append(node)
         return node
+
+    async def run(self, job: str, payload: Any = None) -> str:
+        """A run now; the id of it."""
+        body = None if payload is None else json.dumps(payload)
+        (run_id,) = await self.commands.trigger(self.caller, job, [RunRequest(body)], None)
+        return run_id
+
+    async def logs(self, run_id: str) -> str:
+        return "".join(row["text"] for row in await self.store.logs(run_id, 0, -1, 10_000))
+
+    @property
+    def now(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=self._now_us())
 
     async def create(self, document: dict[str, Any]) -> str:
         return await self.commands.create_job(self.caller, document, None)
@@ -156,12 +184,49 @@ class Horae:
     async def why(self, job: str, at_us: int | None = None) -> dict[str, Any]:
         return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), RETENTION_US)
 
+    def _now_us(self) -> int:
+        return self._start_us + self._skew_us + round(self._loop.time() * 1e6)
+
     def _wake(self) -> None:
         for node in self.nodes:
             node.wake()
 
     def _new_id(self) -> str:
         return f"00000000-0000-7000-8000-{next(self._numbers):012x}"
+
+
+class Lines:
+    """A log that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def __call__(self, text: object, *args: object) -> None:
+        self.lines.append(str(text) % args if args else str(text))
+
+    debug = info = warning = error = __call__
+
+
+class FakeContext(Context):
+    """A context whose `log.lines` can be looked at."""
+
+    log: Lines
+
+
+def fake_context(**fields: Any) -> FakeContext:
+    """For a plain call of a handler in a test; `fields` are those of a Context."""
+    known: dict[str, Any] = {
+        "run_id": "00000000-0000-7000-8000-000000000000",
+        "job": "job",
+        "tenant": "default",
+        "attempt": 1,
+        "due_at": _EPOCH + timedelta(microseconds=START_US),
+        "fence": 1,
+        "payload": None,
+        "upstream": None,
+        "log": Lines(),
+    }
+    return FakeContext(**(known | fields))
 
 
 def _values(settings: Settings) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def app_over(store: Any, access: Access | None = None, allow: Allow = (), **more
 
     more.setdefault("limiter", Limiter(store, kept_seconds=0))
     around = {"explain": explain, "export": export, "ready": ready}
-    around |= {name: more.pop(name) for name in ("explain", "export", "ready", "is_stopping") if name in more}
+    around |= {name: more.pop(name) for name in ("explain", "export", "ready", "is_stopping", "remote") if name in more}
     parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "around": Around(**around)}
     return make_app(commands=commands, **(parts | more))
 

@@ -124,7 +124,7 @@ def run_in_one_shell(texts: list[str], port: int, folder: Path) -> list[str]:
     done = subprocess.run(
         ["/bin/sh", "-eu", "-c", script.replace(ADDRESS, f"127.0.0.1:{port}")],
         cwd=folder,
-        env=environment | {"no_proxy": "127.0.0.1"},
+        env=environment | {"no_proxy": "127.0.0.1", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=90,

@@ -18,10 +18,10 @@ from horae.api.schemas import (
     ref,
     sent,
 )
-from horae.core.access import ROLES
+from horae.core.access import KEY_ROLES
 
 _FLAG: Schema = {"type": "boolean"}
-_ROLE: Schema = {"type": "string", "enum": list(ROLES)}
+_ROLE: Schema = {"type": "string", "enum": list(KEY_ROLES)}
 _SCOPES: Schema = {"type": "array", "items": {"type": "string", "enum": list(SCOPES)}}
 
 

@@ -40,6 +40,7 @@ from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
 from horae.api.problems import Broken, Refused, problem_answer
 from horae.api.query import read_query
+from horae.api.remote import Remote
 from horae.api.roles import with_roles
 from horae.api.runs import Runs
 from horae.api.secrets import Secrets
@@ -49,7 +50,7 @@ from horae.api.webhooks import Webhooks
 from horae.commands import Caller, Commands
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
 from horae.failpoints import hit
-from horae.ports import Answer, Once, ViewStore
+from horae.ports import Answer, Once, RemoteWorkers, ViewStore
 from horae.telemetry import oops, warn
 
 BASES = ("/api/v1", "/v1")
@@ -73,6 +74,7 @@ class Around:
     export: Export
     ready: Ready
     is_stopping: Callable[[], bool] = lambda: False
+    remote: RemoteWorkers | None = None
 
 
 def make_app(
@@ -94,6 +96,7 @@ def make_app(
             *Tenants(commands, views).operations(),
             *Audit(views).operations(),
             *Records(around.export).operations(),
+            *(Remote(around.remote, around.is_stopping).operations() if around.remote else ()),
         ]
     )
     limiter = limiter or Limiter(views)

@@ -6,7 +6,9 @@ from horae.api.body import read_fields
 from horae.api.operation import NOTHING, Call, Operation, Reply, get, post
 from horae.api.shapes import stats_answer, worker_answer
 from horae.commands import Commands
-from horae.ports import ViewStore
+from horae.core.access import is_shown
+from horae.core.errors import NotFound
+from horae.ports import StoredRow, ViewStore
 
 
 class Fleet:
@@ -23,12 +25,17 @@ class Fleet:
         ]
 
     async def workers(self, call: Call) -> Reply:
-        return Reply({"workers": [worker_answer(row) for row in await self._views.workers()]})
+        return Reply({"workers": [worker_answer(row) for row in await self._shown(call)]})
 
     async def drain(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
+        if not is_shown(call.word("worker"), call.caller.tenant):
+            raise NotFound(f"There is no live worker {call.word('worker')}.")
         await self._commands.drain_worker(call.caller, call.word("worker"), call.once)
         return Reply({"worker_id": call.word("worker"), "state": "draining"}, 202)
 
     async def stats(self, call: Call) -> Reply:
-        return Reply(stats_answer(await self._views.stats(call.caller.tenant), await self._views.workers()))
+        return Reply(stats_answer(await self._views.stats(call.caller.tenant), await self._shown(call)))
+
+    async def _shown(self, call: Call) -> list[StoredRow]:
+        return [row for row in await self._views.workers() if is_shown(row["id"], call.caller.tenant)]

@@ -10,7 +10,7 @@ from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Cursor, before_of
 from horae.api.runs import refuse_past
 from horae.api.shapes import key_answer
 from horae.commands import Commands
-from horae.core.access import ROLES
+from horae.core.access import KEY_ROLES
 from horae.core.checks import choice, integer, refuse, short_text
 from horae.core.duration import parse_duration
 from horae.core.errors import Fault, Invalid
@@ -36,7 +36,7 @@ def _scopes(value: Any, pointer: str) -> tuple[str, ...]:
 
 FIELDS = {
     "name": short_text,
-    "role": choice(*ROLES),
+    "role": choice(*KEY_ROLES),
     "scopes": _scopes,
     "expires_at": check_instant,
     "expires_in": parse_duration,

@@ -12,6 +12,7 @@ from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import Parameter
+from horae.api.remote_schemas import REMOTE_SCHEMAS
 from horae.api.schemas import ANY, EXAMPLES, SCHEMAS, TEXT, ref
 from horae.api.side_schemas import SIDE_EXAMPLES, SIDE_SCHEMAS
 
@@ -50,7 +51,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS,
+            "schemas": SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS,
         },
     }
 

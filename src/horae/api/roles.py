@@ -22,6 +22,7 @@ LEAST: dict[Role, tuple[str, ...]] = {
         "discardRun", "pauseQueue", "resumeQueue", "testWebhook", "resendDelivery",
         "backfillJob", "replayRuns", "drainWorker",
     ),
+    "worker": ("claimRuns", "heartbeat", "leaveFleet", "writeLog", "completeRun"),
     "editor": (
         "createJob", "createJobs", "putJob", "changeJob", "deleteJob", "changeQueue", "putCalendar", "deleteCalendar",
         "putSecret", "deleteSecret", "createWebhook", "changeWebhook", "deleteWebhook", "rotateWebhook",

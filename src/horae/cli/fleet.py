@@ -73,7 +73,7 @@ def limit(session: Session, name: str, most: str) -> None:
 
 @click.group(cls=Group)
 def worker() -> None:
-    """Workers: who runs the runs."""
+    """Workers: who runs the runs. `horae worker module:app` is one."""
 
 
 @worker.command("list")

@@ -56,9 +56,9 @@ def dev(data: Path | None, **flags: Any) -> None:
     folder = data or Path(os.environ.get("HORAE_DATA", ".horae"))
     if flags.get("database_url") is None and "HORAE_DATABASE_URL" not in os.environ:
         flags["database_url"] = f"sqlite:///{folder / 'horae.db'}"
-    settings = _settings(flags, is_dev=True)
+    settings = settings_of(flags, is_dev=True)
     if settings.is_sqlite:
-        _guarded(lambda: _make_folder(settings.data_folder))
+        guarded(lambda: _make_folder(settings.data_folder))
     click.echo(
         f"horae is starting at http://{settings.host}:{settings.port}\n  data: {settings.database_url}\n  stop: Ctrl+C",
         err=True,
@@ -71,18 +71,18 @@ def dev(data: Path | None, **flags: Any) -> None:
 @_server_options
 def serve(**flags: Any) -> None:
     """A node of a fleet, or a whole horae on one host: authentication on."""
-    _run(_settings(flags))
+    _run(settings_of(flags))
 
 
 @click.command()
 @click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL).")
 def migrate(**flags: Any) -> None:
     """Bring the schema up to date. Safe to repeat, and while other nodes run."""
-    settings = _settings(flags, is_server=False)
+    settings = settings_of(flags, is_server=False)
 
     from horae.app import migrate_store
 
-    done = _guarded(lambda: asyncio.run(migrate_store(settings)))
+    done = guarded(lambda: asyncio.run(migrate_store(settings)))
     click.echo("\n".join(f"applied {name}" for name in done) or "The schema is up to date.")
 
 
@@ -119,7 +119,7 @@ def verify(
             _export(source["database_url"], check.take_lines)
         return check.report()
 
-    report = _guarded(work)
+    report = guarded(work)
     click.echo(json.dumps(as_json(report), indent=2) if is_json else as_text(report))
     sys.exit(0 if report.is_clean else VIOLATED)
 
@@ -128,7 +128,7 @@ def verify(
 @click.option("--database-url", help="The store to read (HORAE_DATABASE_URL).")
 def export(database_url: str | None) -> None:
     """Write the whole history as lines of JSON, for `horae verify` or for keeping."""
-    _guarded(lambda: _export(database_url, sys.stdout.buffer.write))
+    guarded(lambda: _export(database_url, sys.stdout.buffer.write))
     sys.stdout.buffer.flush()
 
 
@@ -146,14 +146,14 @@ def load(jobs: int, runs: int, days: int, database_url: str | None) -> None:
     """Fill a store with jobs and finished runs; a repeat adds runs. SQLite must not be in use meanwhile."""
     from horae.demo import load_demo
 
-    settings = _settings({"database_url": database_url}, is_server=False)
-    _guarded(lambda: asyncio.run(load_demo(settings, jobs=jobs, runs=runs, days=days, tell=click.echo)))
+    settings = settings_of({"database_url": database_url}, is_server=False)
+    guarded(lambda: asyncio.run(load_demo(settings, jobs=jobs, runs=runs, days=days, tell=click.echo)))
 
 
 def _export(database_url: str | None, take: Callable[[bytes], object]) -> None:
     from horae.app import export_history
 
-    asyncio.run(export_history(_settings({"database_url": database_url}, is_server=False), take))
+    asyncio.run(export_history(settings_of({"database_url": database_url}, is_server=False), take))
 
 
 def _download(url: str, key: str | None) -> Iterator[bytes]:
@@ -176,8 +176,8 @@ def _download(url: str, key: str | None) -> Iterator[bytes]:
 def _verify_audit(database_url: str | None, *, is_json: bool) -> NoReturn:
     from horae.app import check_audit
 
-    settings = _settings({"database_url": database_url}, is_server=False)
-    chains = _guarded(lambda: asyncio.run(check_audit(settings)))
+    settings = settings_of({"database_url": database_url}, is_server=False)
+    chains = guarded(lambda: asyncio.run(check_audit(settings)))
     if is_json:
         click.echo(json.dumps(chains, indent=2))
     else:
@@ -197,10 +197,10 @@ def _make_folder(folder: Path) -> None:
         raise Invalid([Fault("--data", detail, "Name another folder with --data.")]) from None
 
 
-def _settings(flags: dict[str, Any], *, is_dev: bool = False, is_server: bool = True) -> Settings:
+def settings_of(flags: dict[str, Any], *, is_dev: bool = False, is_server: bool = True) -> Settings:
     from horae.config import read_settings
 
-    return _guarded(lambda: read_settings(os.environ, flags, is_dev=is_dev, is_server=is_server))
+    return guarded(lambda: read_settings(os.environ, flags, is_dev=is_dev, is_server=is_server))
 
 
 def _run(settings: Settings) -> None:
@@ -212,10 +212,10 @@ def _run(settings: Settings) -> None:
     async def work() -> None:
         await App(settings).run()
 
-    _guarded(lambda: _loop_runner()(work()))
+    guarded(lambda: loop_runner()(work()))
 
 
-def _loop_runner() -> Callable[[Any], Any]:
+def loop_runner() -> Callable[[Any], Any]:
     try:
         import uvloop
     except ImportError:
@@ -223,7 +223,7 @@ def _loop_runner() -> Callable[[Any], Any]:
     return uvloop.run
 
 
-def _guarded(work: Callable[[], T]) -> T:
+def guarded(work: Callable[[], T]) -> T:
     """Our own errors in words, with an exit code; anything else is a bug and shows its trace."""
     try:
         return work()

@@ -7,26 +7,44 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
-Role = Literal["viewer", "operator", "editor", "admin"]
+Role = Literal["viewer", "operator", "editor", "admin", "worker"]
 
 # From least to most: each may do all that those before it may.
 ROLES: tuple[Role, ...] = ("viewer", "operator", "editor", "admin")
+# Beside them: takes runs and reports on them, with the secrets that they name, and looks at nothing else. Editors may
+# do that too: who can send a secret anywhere can also be given it.
+WORKER: Role = "worker"
+KEY_ROLES: tuple[Role, ...] = (*ROLES, WORKER)
 ROLE_WORDS = {
     "viewer": "looks at everything but keys and the audit log",
     "operator": "also runs, cancels, retries, pauses, replays and drains",
     "editor": "also creates, changes and deletes jobs",
     "admin": "also manages keys, tenants and the audit log",
+    "worker": "only takes runs of its handlers and reports on them",
 }
 
 DEFAULT_TENANT = "default"
 KEY_MARK = "horae_"
 KEY_BYTES = 32
 _SHOWN = 8
+_REMOTE = "remote"
 
 
 def includes(role: str, least: str) -> bool:
     """Whether somebody in `role` may do what asks for `least`; an unknown role may do nothing."""
+    if least == WORKER:
+        return role in (WORKER, "editor", "admin")
     return role in ROLES and ROLES.index(role) >= ROLES.index(least)
+
+
+def worker_id(tenant: str, name: str) -> str:
+    """Its id in the fleet, which keeps tenants apart: nobody speaks for a worker of another one."""
+    return f"{_REMOTE}:{tenant}:{name.removeprefix(f'{_REMOTE}:{tenant}:')}"
+
+
+def is_shown(worker: str, tenant: str) -> bool:
+    """Whether a tenant may know of this worker: those of the house, and its own."""
+    return not worker.startswith(f"{_REMOTE}:") or worker.startswith(f"{_REMOTE}:{tenant}:")
 
 
 def key_text(random: bytes) -> str:

@@ -21,8 +21,8 @@ DEFAULT_EXPECT = "2xx"
 FIELDS = {
     "http": ("url", "method", "headers", "body", "expect"),
     "shell": ("command", "cwd", "env"),
-    "python": ("handler", "args"),
-    "custom": ("handler", "args"),
+    "python": ("handler", "args", "secrets"),
+    "custom": ("handler", "args", "secrets"),
     "noop": ("sleep", "fail"),
 }
 
@@ -260,6 +260,11 @@ def _check_handler(type: str, target: Mapping[str, Any], pointer: str) -> list[F
         faults += refuse(f"{pointer}/handler", "a name that a worker registered", handler, "send_report").faults
     if args is not None and not isinstance(args, Mapping):
         faults += refuse(f"{pointer}/args", "an object", args, {"region": "eu"}).faults
+    secrets = target.get("secrets")
+    is_named = isinstance(secrets, Mapping) and all(isinstance(value, str) for value in secrets.values())
+    if secrets is not None and not is_named:
+        example = {"TOKEN": "{{ secret.TOKEN }}"}
+        faults += refuse(f"{pointer}/secrets", "an object of texts", secrets, example).faults
     return faults
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from horae.core.signals import Fatal, RetryAfter, Skip
 from horae.executors.wire import clean, failed, json_result, rejected, timed_out
 from horae.ports import Log, Outcome, Request
+from horae.sdk.context import Context
 
 LOG_CHARACTERS = 1024 * 1024
 SUMMARY_CHARACTERS = 1000
@@ -25,31 +25,6 @@ TRACEBACK_CHARACTERS = 7000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Handler = Callable[..., Any]
-
-
-@dataclass(slots=True)
-class Context:
-    """What a handler that has a parameter `ctx` gets to know of its attempt."""
-
-    run_id: str
-    job: str
-    tenant: str
-    attempt: int
-    due_at: datetime
-    fence: int
-    payload: Any
-    upstream: Mapping[str, Any] | None
-    log: Journal
-    _is_cancelled: bool = field(default=False, repr=False)
-
-    @property
-    def idempotency_key(self) -> str:
-        return self.run_id
-
-    @property
-    def cancelled(self) -> bool:
-        """True once nobody waits for the result: a thread cannot be stopped, so a long loop should look."""
-        return self._is_cancelled
 
 
 class Journal:
@@ -102,7 +77,10 @@ class Journal:
 
 
 class PythonExecutor:
-    def __init__(self, handlers: Mapping[str, Handler], *, slots: int = 100) -> None:
+    """Not `in_threads`, plain functions are called on the loop: a virtual clock does not wait for threads."""
+
+    def __init__(self, handlers: Mapping[str, Handler], *, slots: int = 100, in_threads: bool = True) -> None:
+        self._in_threads = in_threads
         self._handlers = dict(handlers)
         self._signatures = {name: _signature(function) for name, function in self._handlers.items()}
         self._threads = ThreadPoolExecutor(slots, thread_name_prefix="horae-handler")
@@ -113,7 +91,8 @@ class PythonExecutor:
         if function is None:
             known = ", ".join(sorted(self._handlers)) or "none"
             return failed("exception", f"this worker has no handler {name!r}; it has {known}")
-        context = _context(request, log)
+        journal = Journal(log)
+        context = _context(request, journal)
         try:
             arguments = _arguments(self._signatures[name], request, context)
         except TypeError as error:
@@ -121,11 +100,11 @@ class PythonExecutor:
         try:
             outcome = await self._attempt(function, arguments, request)
         except BaseException:
-            context.log.drop()
+            journal.drop()
             raise
         finally:
-            context._is_cancelled = True  # noqa: SLF001 - one file, two sides of one object
-        await context.log.close()
+            context.cancel()
+        await journal.close()
         return outcome
 
     async def close(self) -> None:
@@ -153,9 +132,12 @@ class PythonExecutor:
     async def _call(self, function: Handler, arguments: dict[str, Any]) -> tuple[Any, BaseException | None]:
         if inspect.iscoroutinefunction(function):
             return await function(**arguments), None
-        loop = asyncio.get_running_loop()
         call = copy_context().run
-        result, error = await loop.run_in_executor(self._threads, call, _caught, function, arguments)
+        if self._in_threads:
+            loop = asyncio.get_running_loop()
+            result, error = await loop.run_in_executor(self._threads, call, _caught, function, arguments)
+        else:
+            result, error = call(_caught, function, arguments)
         return (await result if inspect.isawaitable(result) else result), error
 
 
@@ -174,7 +156,7 @@ def _signature(function: Handler) -> inspect.Signature | None:
         return None
 
 
-def _context(request: Request, log: Log) -> Context:
+def _context(request: Request, journal: Journal) -> Context:
     return Context(
         run_id=request.run_id,
         job=request.job_name,
@@ -184,7 +166,8 @@ def _context(request: Request, log: Log) -> Context:
         fence=request.fence,
         payload=request.payload,
         upstream=request.upstream,
-        log=Journal(log),
+        log=journal,
+        secrets=request.target.get("secrets") or {},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from horae.core.access import is_shown
 from horae.core.document import schedule_of
 from horae.core.errors import NotFound
 from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
@@ -127,7 +128,8 @@ def _pauses(events: Rows) -> list[Pause]:
 
 
 def _fleet(job: Row, definition: Definition) -> Steps[Fleet]:
-    workers = [w for w in (yield WORKERS()) if w["expires_us"] > w["now_us"] and w["state"] == "active"]
+    shown = [w for w in (yield WORKERS()) if is_shown(w["id"], job["tenant"])]
+    workers = [w for w in shown if w["expires_us"] > w["now_us"] and w["state"] == "active"]
     of_queue = [w for w in workers if {"*", definition.queue} & set(json.loads(w["queues"]))]
     need = need_of(definition)
     able = [w for w in of_queue if not need or need in json.loads(w["needs"])]

@@ -27,6 +27,7 @@ from horae.store import (
     once,
     plans,
     quotas,
+    remote,
     replays,
     results,
     run_lists,
@@ -173,6 +174,10 @@ class Store:
     add_logs = _verb(results.add_logs)
     sweep = _pair(upkeep.sweep_postgres, upkeep.sweep_sqlite)
 
+    held = _view(remote.held)
+    errors_of = _view(remote.errors_of)
+    write_log = _view(remote.write_log)
+
     job = _view(views.job)
     jobs = _view(job_lists.jobs)
     runs = _view(run_lists.runs)
@@ -246,6 +251,9 @@ class Store:
 
     def beat(self, worker: WorkerState, ttl_us: int) -> Awaitable[Beat]:
         return self.control.run(fleet.beat(worker, ttl_us))
+
+    def beat_known(self, worker: str, running: int, ttl_us: int) -> Awaitable[str | None]:
+        return self.control.run(remote.beat_known(worker, running, ttl_us))
 
     def cancelled(self, worker: str) -> Awaitable[dict[str, str]]:
         return self.control.run(fleet.cancelled(worker))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from horae.core.job import Definition
 from horae.core.run import Attempt, judge
 from horae.core.secrets import Redactor, fill, names_in
-from horae.ports import Again, Claimed, Ending, LogChunk, Outcome, Request
+from horae.ports import Again, Claimed, Ending, Held, LogChunk, Outcome, Request
 from horae.worker.results import Results
 
 RESULT_CAP = 64 * 1024
@@ -62,15 +62,27 @@ def request_of(
     )
 
 
+class Reports(Protocol):
+    """Where an outcome is handed on to."""
+
+    def end(self, ending: Ending) -> None: ...
+
+    def again(self, again: Again) -> None: ...
+
+
 def report(
-    results: Results, claimed: Claimed, definition: Definition, outcome: Outcome, redactor: Redactor | None = None
+    results: Reports,
+    claimed: Claimed | Held,
+    definition: Definition,
+    outcome: Outcome,
+    redactor: Redactor | None = None,
 ) -> None:
     """Hands the outcome on: to the end of the run, or to another attempt."""
     if redactor is not None:
         error = None if outcome.error is None else redactor.text(outcome.error)
         outcome = replace(outcome, error=error, result=redactor.value(outcome.result))
     after = outcome.retry_after_seconds
-    if outcome.is_unsent and claimed.waited_us < PATIENCE_US:
+    if outcome.is_unsent and isinstance(claimed, Claimed) and claimed.waited_us < PATIENCE_US:
         delay_us = round((after or 1) * 1e6)
         results.again(Again(claimed.run_id, claimed.token, delay_us, outcome.reason, outcome.error, counts=False))
         return
@@ -87,6 +99,11 @@ def report(
     else:
         result = None if outcome.result is None else _result(outcome.result)
         results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
+
+
+def no_secret(missing: frozenset[str]) -> Outcome:
+    error = f"There is no secret {', '.join(sorted(missing))} that can be read; set it, then replay this run."
+    return Outcome(succeeded=False, reason="payload_rejected", error=error, is_retryable=False)
 
 
 def _result(value: Any) -> str:

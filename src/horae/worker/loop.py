@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from horae.core.errors import Unavailable
-from horae.core.fair import share
-from horae.core.job import FREE, GATED, Bucket, Definition, read_bucket
+from horae.core.job import Bucket, Definition
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
@@ -22,23 +21,20 @@ from horae.ports import (
     Ending,
     Executor,
     FleetStore,
-    Limit,
     Outcome,
     Request,
     ResultStore,
-    Waiting,
     WorkerState,
 )
-from horae.telemetry import log, oops, warn, watch
-from horae.worker.attempt import Output, Spec, read_spec, report, request_of
+from horae.telemetry import log, oops, warn
+from horae.worker.attempt import Output, Spec, no_secret, read_spec, report, request_of
+from horae.worker.lines import POLL_SECONDS, Lines, prefixes_of
 from horae.worker.results import Results
 from horae.worker.secrets import Secrets
 
-POLL_SECONDS = 1.0
 BUSY_SECONDS = 0.01
 # Slots that become free within this time are filled by one claim.
 GATHER_SECONDS = 0.004
-LIMITS_SECONDS = 1.0
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
 STRAY_US = 3_000_000
@@ -82,7 +78,6 @@ class Worker:
         self._settings = settings
         self._executors = executors
         self._needs = needs
-        self._guard = guard
         self._new_id = new_id
         self.id = new_id()
         self.results = Results(store, self.id)
@@ -90,10 +85,7 @@ class Worker:
         self._claims: dict[str, Claimed] = {}
         self._stops: dict[str, str] = {}
         self._specs: OrderedDict[tuple[str, int], Spec] = OrderedDict()
-        self._limits: dict[tuple[str, str], Limit] = {}
-        self._weights: dict[str, int] = {}
-        self._limits_at = float("-inf")
-        self._turn = 0
+        self._lines = Lines(store, guard)
         self._claims_under_way = 0
         self._is_draining = False
         self._is_registered = False
@@ -113,80 +105,30 @@ class Worker:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
             return POLL_SECONDS  # the end of a run wakes us
-        worker, sent = self.id, asyncio.get_running_loop().time()
-        lines = await self._store.waiting_lines(self._prefixes())
-        watch(self._guard, lines.now_us, sent)
-        if self._guard.held:
+        worker = self.id
+        seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
+        if seen is None:
             return HELD_SECONDS
-        if lines.waiting:
-            await self._refresh_limits()
-        served = [(waiting, bucket) for waiting in lines.waiting if self._serves(bucket := read_bucket(waiting.bucket))]
-        due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
         if worker != self.id:
             return 0.0  # given up meanwhile, and the new one has not said yet that it is there
-        if due and await self._claim_and_start(due, room):
+        if seen.due and await self._claim_and_start(seen.due, room):
             return 0.0
-        if due:
-            return BUSY_SECONDS
-        return _until_next([waiting for waiting, _ in served], lines.now_us)
+        return BUSY_SECONDS if seen.due else seen.seconds_to_next
 
     async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> bool:
+        worker = self.id
         self._claims_under_way += 1
         try:
             hit("claim.before_commit")
-            claimed = await self._take(due, room)
+            claimed = await self._lines.take(worker, due, room)
             hit("claim.after_commit")
+            if worker != self.id:
+                return False  # given up while the claim was under way: these runs belong to a worker that is no more
             if claimed:
-                self._turn += 1
                 await self._start(claimed)
             return bool(claimed)
         finally:
             self._claims_under_way -= 1
-
-    async def _take(self, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
-        worker = self.id
-        checked = {text for text, bucket in due if self._is_checked(bucket)}
-        shares = share(due, room, self._turn, self._weights)
-        free = [(text, n) for text, n in shares if text not in checked]
-        claimed = await self._store.claim(worker, free) if free else []
-        gated = [text for text, _ in shares if text in checked]
-        if gated:
-            allowed = sum(n for text, n in shares if text in checked)
-            claimed += await self._store.claim_gated(worker, gated, allowed)
-        # Given up while the claim was under way: these runs belong to a worker that no longer exists.
-        return claimed if worker == self.id else []
-
-    def _prefixes(self) -> list[str]:
-        if "*" in self._settings.queues:
-            return [FREE, GATED]
-        needs = ("", *self._needs)
-        return [
-            f"{gate}{queue}|{need.replace('|', '%7C')}|"
-            for gate in (FREE, GATED)
-            for queue in self._settings.queues
-            for need in needs
-        ]
-
-    def _serves(self, bucket: Bucket) -> bool:
-        return (not bucket.need or bucket.need in self._needs) and not any(
-            limit is not None and limit.is_paused for limit in self._limits_of(bucket)
-        )
-
-    def _is_checked(self, bucket: Bucket) -> bool:
-        """Whether claims from this line go through the gate: by its own rules, or by a cap on its queue or tenant."""
-        return bucket.is_gated or any(
-            limit is not None and limit.max_running is not None for limit in self._limits_of(bucket)
-        )
-
-    def _limits_of(self, bucket: Bucket) -> tuple[Limit | None, Limit | None]:
-        return self._limits.get((bucket.tenant, "")), self._limits.get((bucket.tenant, bucket.queue))
-
-    async def _refresh_limits(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._limits_at >= LIMITS_SECONDS:
-            self._limits = {(limit.tenant, limit.queue): limit for limit in await self._store.limits()}
-            self._weights = {tenant: limit.weight for (tenant, queue), limit in self._limits.items() if not queue}
-            self._limits_at = now
 
     # Running them
 
@@ -207,7 +149,7 @@ class Worker:
             definition, names = self._specs[run.job_id, run.version]
             secrets = {name: opened[run.tenant, name] for name in names if (run.tenant, name) in opened}
             if len(secrets) < len(names):
-                report(self.results, run, definition, _no_secret(names - secrets.keys()))
+                report(self.results, run, definition, no_secret(names - secrets.keys()))
                 continue
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
             request = request_of(run, definition, given, secrets)
@@ -393,16 +335,3 @@ class Worker:
             hit("drain.before_leave")
             await self._store.leave(self.id)
         log("worker.stopped", worker=self.id)
-
-
-def _until_next(waiting: list[Waiting], now_us: int) -> float:
-    """Sleep exactly until something can be taken, but look again now and then for what others bring."""
-    head_us = min((line.head_us for line in waiting), default=None)
-    if head_us is None:
-        return POLL_SECONDS
-    return max(0.001, min(POLL_SECONDS, (head_us - now_us) / 1e6))
-
-
-def _no_secret(missing: frozenset[str]) -> Outcome:
-    error = f"There is no secret {', '.join(sorted(missing))} that can be read; set it, then replay this run."
-    return Outcome(succeeded=False, reason="payload_rejected", error=error, is_retryable=False)

@@ -1,0 +1,86 @@
+"""What workers that come over HTTP ask beyond the verbs of every worker: which runs they hold, and what they left."""
+
+from __future__ import annotations
+
+from horae.ports import Held
+from horae.store.database import Row, Statement, Steps, reading, statement, transaction
+from horae.store.results import LOG
+
+# As the heartbeat of other workers, but one that was asked to drain goes on draining: it cannot say so itself.
+KEEP_ALIVE = Statement("""
+UPDATE workers
+SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
+    state = CASE WHEN state = 'drain' THEN 'draining' ELSE state END
+WHERE id = :id AND expires_us > horae_now()
+RETURNING state
+""")
+
+HELD = Statement("""
+SELECT r.id, r.job_id, r.tenant, r.version, r.worker, r.token, r.attempt, r.max_attempts, r.started_us, r.cancel,
+       horae_now() AS now_us
+FROM runs r
+WHERE r.tenant = :tenant AND r.state = 'running' AND r.id IN (SELECT id FROM {rows:wanted(id text)})
+""")
+
+# How an attempt with this token ended by a word of its worker, not by its silence.
+ERRORS = Statement("""
+SELECT h.error
+FROM history h
+WHERE h.id = :run_id AND h.tenant = :tenant AND h.token = :token AND coalesce(h.reason, '') <> 'worker_lost'
+UNION ALL
+SELECT a.error
+FROM attempts a
+WHERE a.run_id = :run_id AND a.token = :token AND coalesce(a.reason, '') <> 'worker_lost'
+""")
+
+LOGGED = Statement("""
+SELECT coalesce(sum(length(l.text)), 0) AS n FROM logs l WHERE l.run_id = :run_id AND l.attempt = :attempt
+""")
+
+
+@statement
+def beat_known(worker: str, running: int, ttl_us: int) -> Steps[str | None]:
+    """As `beat`, of a worker that must have joined before: its state, or None when the fleet does not know it."""
+    rows = yield KEEP_ALIVE(id=worker, ttl_us=ttl_us, running=running)
+    return rows[0]["state"] if rows else None
+
+
+@reading
+def held(tenant: str, run_ids: list[str]) -> Steps[dict[str, Held]]:
+    rows = yield HELD(tenant=tenant, wanted=[(id_,) for id_ in run_ids])
+    return {row["id"]: _held(row) for row in rows}
+
+
+@reading
+def errors_of(tenant: str, run_id: str, token: int) -> Steps[list[str | None]]:
+    """Empty when no result with this token was ever taken. The run must be the tenant's."""
+    rows = yield ERRORS(tenant=tenant, run_id=run_id, token=token)
+    return [row["error"] for row in rows]
+
+
+@transaction
+def write_log(tenant: str, run: Held, seq: int, text: str, cap: int) -> Steps[bool]:
+    """False when the log of this attempt is full, and for an attempt that is no longer the current one."""
+    current = yield HELD(tenant=tenant, wanted=[(run.run_id,)])
+    if not current or current[0]["token"] != run.token:
+        return False
+    size = (yield LOGGED(run_id=run.run_id, attempt=run.attempt))[0]["n"]
+    if size + len(text) > cap:
+        return False
+    yield LOG(chunk=[(run.run_id, run.attempt, seq, text)])
+    return True
+
+
+def _held(row: Row) -> Held:
+    return Held(
+        row["id"],
+        row["job_id"],
+        row["version"],
+        row["worker"],
+        row["token"],
+        row["attempt"],
+        row["max_attempts"],
+        row["started_us"],
+        row["cancel"],
+        row["now_us"],
+    )

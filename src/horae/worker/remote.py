@@ -1,0 +1,308 @@
+"""Workers that come over HTTP, in any language: a row of the fleet each, with the same claims, fences and endings.
+
+Such a worker is told what every other one knows by itself: which runs it has, which of them it should stop, and that it
+was given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from horae.core.access import worker_id
+from horae.core.errors import Conflict
+from horae.core.job import FREE, GATED, PRIORITY_NAME
+from horae.core.secrets import Redactor
+from horae.core.timeguard import TimeGuard
+from horae.failpoints import hit
+from horae.ports import (
+    Again,
+    Ask,
+    Claimed,
+    Ending,
+    Given,
+    Held,
+    Outcome,
+    Pace,
+    RemoteStore,
+    Request,
+    State,
+    WorkerState,
+)
+from horae.worker.attempt import LOG_CAP, Spec, clean, no_secret, read_spec, report, request_of
+from horae.worker.lines import POLL_SECONDS, Lines
+from horae.worker.secrets import Secrets
+
+# A run that its worker neither ends nor gives up is ended for it, so long after its timeout.
+OVERTIME_US = 15_000_000
+# Older than this: all of them, also those claimed at this very moment.
+BRAND_NEW_US = -1
+STOPPED = "The worker was told to stop before the run had ended."
+NOT_ENDED = "The worker did not end the attempt in time."
+
+
+class _Ends:
+    """One outcome on its way to the store."""
+
+    def __init__(self) -> None:
+        self.endings: list[Ending] = []
+        self.agains: list[Again] = []
+
+    def end(self, ending: Ending) -> None:
+        self.endings.append(ending)
+
+    def again(self, again: Again) -> None:
+        self.agains.append(again)
+
+
+class RemoteWorkers:
+    """`may_claim` is asked before each claim: after an outage the misfire policy has the first word."""
+
+    def __init__(
+        self, store: RemoteStore, secrets: Secrets, pace: Pace, guard: TimeGuard, may_claim: Callable[[], bool]
+    ) -> None:
+        self._store = store
+        self._secrets = secrets
+        self.pace = pace
+        self._lines = Lines(store, guard)
+        self._may_claim = may_claim
+        self._news = asyncio.Event()
+
+    def wake(self) -> None:
+        """There is something new for those that wait."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # Taking runs
+
+    async def claim(self, tenant: str, ask: Ask, is_over: Callable[[], Awaitable[bool]]) -> Given:
+        """Waits for a run as long as asked for; `is_over` says that nobody waits for the answer any more."""
+        worker = worker_id(tenant, ask.worker)
+        state = await self._join(worker, ask)
+        await self._give_back_strays(worker, ask.holds)
+        clock = asyncio.get_running_loop().time
+        end, beaten = clock() + ask.wait_seconds, clock()
+        room = ask.slots - len(ask.holds)
+        while state == "active":
+            claimed, pause = await self._take(tenant, worker, ask, room, is_over)
+            if claimed:
+                return Given(worker, await self._open(worker, claimed))
+            remaining = end - clock()
+            if remaining <= 0 or await is_over():
+                break
+            await self._sleep(min(pause, remaining))
+            if clock() - beaten >= self.pace.heartbeat_seconds:
+                state, beaten = await self._join(worker, ask), clock()
+        return Given(worker, [], state != "active")
+
+    async def _join(self, worker: str, ask: Ask) -> str:
+        running = len(ask.holds)
+        state = await self._store.beat_known(worker, running, self._ttl_us)
+        if state is not None:
+            return state
+        needs = [need_of(name) for name in ask.handlers]
+        row = WorkerState(worker, ask.node, "active", ask.slots, running, list(ask.queues), needs)
+        if not (await self._store.beat(row, self._ttl_us)).is_known:
+            raise _given_up()
+        return "active"
+
+    async def _take(
+        self, tenant: str, worker: str, ask: Ask, room: int, is_over: Callable[[], Awaitable[bool]]
+    ) -> tuple[list[Claimed], float]:
+        """What there is, or how long to wait before the next look."""
+        if room <= 0 or not self._may_claim():
+            return [], POLL_SECONDS
+        needs = [need_of(name) for name in ask.handlers]
+        seen = await self._lines.look(_prefixes(tenant, ask.queues, needs), needs, tenant)
+        if seen is None:
+            return [], POLL_SECONDS
+        # A claim for somebody who has hung up would keep its runs waiting for nothing.
+        if not seen.due or await is_over():
+            return [], seen.seconds_to_next
+        hit("claim.before_commit")
+        claimed = await self._lines.take(worker, seen.due, room)
+        hit("claim.after_commit")
+        return claimed, min(0.2, POLL_SECONDS)
+
+    async def _sleep(self, seconds: float) -> None:
+        news = self._news
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await news.wait()
+
+    async def _give_back_strays(self, worker: str, holds: frozenset[str]) -> None:
+        """Runs that the store says are this worker's but that it never heard of: the answer to their claim was lost.
+
+        It asks for more only when no other claim of its own is under way, so none of them can still be on its way.
+        """
+        running = await self._store.running_of(worker, BRAND_NEW_US)
+        strays = [Again(id_, token, 0, None, None, counts=False) for id_, token in running.items() if id_ not in holds]
+        if strays:
+            await self._store.requeue(worker, strays)
+
+    async def _open(self, worker: str, claimed: list[Claimed]) -> list[tuple[Claimed, Request]]:
+        """All that their handlers need to know; what cannot start ends here."""
+        try:
+            specs = await self._specs({(run.job_id, run.version) for run in claimed})
+            parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
+            upstream = await self._store.results_of(parents) if parents else {}
+            wanted = [(run.tenant, name) for run in claimed for name in specs[run.job_id, run.version].secrets]
+            opened = await self._secrets.fetch(wanted)
+        except BaseException:
+            backs = [Again(run.run_id, run.token, 0, None, None, counts=False) for run in claimed]
+            await self._store.requeue(worker, backs)
+            raise
+        ready, ends = [], _Ends()
+        for run in claimed:
+            definition, names = specs[run.job_id, run.version]
+            secrets = {name: opened[run.tenant, name] for name in names if (run.tenant, name) in opened}
+            if len(secrets) < len(names):
+                report(ends, run, definition, no_secret(names - secrets.keys()))
+                continue
+            given = upstream.get(run.parent_id or "") if run.cause == "after" else None
+            ready.append((run, request_of(run, definition, given, secrets)))
+        await self._settle(worker, ends)
+        return ready
+
+    async def _specs(self, versions: set[tuple[str, int]]) -> dict[tuple[str, int], Spec]:
+        return {key: read_spec(text) for key, text in (await self._store.specs(sorted(versions))).items()}
+
+    # While they run
+
+    async def heartbeat(self, tenant: str, name: str, runs: dict[str, int]) -> tuple[list[State], bool]:
+        """What became of each run, by its fence; and whether the worker should drain."""
+        worker = worker_id(tenant, name)
+        state = await self._store.beat_known(worker, len(runs), self._ttl_us)
+        if state is None:
+            raise _given_up()
+        held = await self._store.held(tenant, list(runs))
+        mine = {id_: run for id_, run in held.items() if run.worker == worker and run.token == runs[id_]}
+        specs = await self._specs({(run.job_id, run.version) for run in mine.values()}) if mine else {}
+        states = []
+        for run_id in runs:
+            run = mine.get(run_id)
+            spec = specs[run.job_id, run.version] if run is not None else None
+            states.append(await self._state(worker, run_id, run, spec))
+        return states, state != "active"
+
+    async def _state(self, worker: str, run_id: str, run: Held | None, spec: Spec | None) -> State:
+        if run is None or spec is None:
+            return State(run_id, "lost")
+        if run.now_us > run.started_us + spec.definition.timeout_us + OVERTIME_US:
+            ends = _Ends()
+            report(ends, run, spec.definition, Outcome(succeeded=False, reason="timeout", error=NOT_ENDED))
+            await self._settle(worker, ends)
+            return State(run_id, "lost", "timeout")
+        if run.cancel is not None:
+            return State(run_id, "cancelled", run.cancel)
+        return State(run_id, "running")
+
+    async def log(self, tenant: str, run_id: str, fence: int, seq: int, text: str) -> bool:
+        """Whether it was kept; false when the log of the attempt is full."""
+        run = await self._held(tenant, run_id, fence)
+        if run is None:
+            raise _stale(run_id)
+        redactor = await self._redactor(tenant, await self._spec(run))
+        text = text if redactor is None else redactor.text(text)
+        return await self._store.write_log(tenant, run, seq, clean(text, LOG_CAP), LOG_CAP)
+
+    # Their end
+
+    async def complete(self, tenant: str, run_id: str, fence: int, outcome: Outcome) -> bool:
+        """False for a result that was taken before. Raises Conflict for one that comes too late, which is recorded."""
+        run = await self._held(tenant, run_id, fence)
+        if run is not None:
+            spec = await self._spec(run)
+            ends = _Ends()
+            report(ends, run, spec.definition, outcome, await self._redactor(tenant, spec))
+            if await self._settle(run.worker, ends):
+                return True
+        return await self._late(tenant, run_id, fence, "succeeded" if outcome.succeeded else "failed")
+
+    async def stopped(self, tenant: str, run_id: str, fence: int, *, is_cancel: bool) -> bool:
+        """The attempt was stopped: because somebody asked for it, or because the worker leaves."""
+        run = await self._held(tenant, run_id, fence)
+        if run is None:
+            return await self._late(tenant, run_id, fence, "cancelled" if is_cancel else "worker_lost")
+        if is_cancel and run.cancel is None:
+            raise Conflict(f"Nobody asked for run {run_id} to be stopped.", "not_cancelled")
+        ends = _Ends()
+        if is_cancel:
+            ends.end(Ending(run_id, fence, "cancelled", run.cancel, None, None))
+        elif (await self._spec(run)).definition.delivery == "at_most_once":
+            ends.end(Ending(run_id, fence, "unknown", "worker_lost", STOPPED, None))
+        else:
+            ends.again(Again(run_id, fence, 0, "worker_lost", STOPPED, grace=1))
+        return await self._settle(run.worker, ends) or await self._late(tenant, run_id, fence, "cancelled")
+
+    async def leave(self, tenant: str, name: str) -> None:
+        """What it still holds goes back at once."""
+        worker = worker_id(tenant, name)
+        await self._store.leave(worker)
+
+    async def _late(self, tenant: str, run_id: str, fence: int, what: str) -> bool:
+        await self._store.run(tenant, run_id)  # raises NotFound for one of somebody else
+        errors = await self._store.errors_of(tenant, run_id, fence)
+        if any(error != NOT_ENDED for error in errors):
+            return False
+        held = (await self._store.held(tenant, [run_id])).get(run_id)
+        if held is None or held.token != fence:
+            # Nothing changes by it; the store writes down that it came.
+            await self._store.settle(worker_id(tenant, ""), [Ending(run_id, fence, "failed", what, None, None)])
+        raise _stale(run_id)
+
+    async def _held(self, tenant: str, run_id: str, fence: int) -> Held | None:
+        run = (await self._store.held(tenant, [run_id])).get(run_id)
+        if run is None or run.token != fence or not run.worker.startswith(worker_id(tenant, "")):
+            return None
+        return run
+
+    async def _spec(self, run: Held) -> Spec:
+        key = run.job_id, run.version
+        return (await self._specs({key}))[key]
+
+    async def _redactor(self, tenant: str, spec: Spec) -> Redactor | None:
+        if not spec.secrets:
+            return None
+        opened = await self._secrets.fetch((tenant, name) for name in spec.secrets)
+        return Redactor({name: value for (_, name), value in opened.items()})
+
+    async def _settle(self, worker: str, ends: _Ends) -> bool:
+        moved = 0
+        if ends.endings:
+            hit("settle.before_commit")
+            moved += await self._store.settle(worker, ends.endings)
+        if ends.agains:
+            hit("requeue.before_commit")
+            moved += await self._store.requeue(worker, ends.agains)
+        return moved > 0
+
+    @property
+    def _ttl_us(self) -> int:
+        return round(self.pace.visibility_seconds * 1e6)
+
+
+def need_of(handler: str) -> str:
+    return f"handler:{handler}"
+
+
+def _prefixes(tenant: str, queues: tuple[str, ...], needs: list[str]) -> list[str]:
+    """Down to the tenant: what others have waiting is not even looked at."""
+    return [
+        f"{gate}{queue}|{need.replace('|', '%7C')}|{priority}|{tenant}"
+        for gate in (FREE, GATED)
+        for queue in queues
+        for need in needs
+        for priority in PRIORITY_NAME
+    ]
+
+
+def _given_up() -> Conflict:
+    detail = "The fleet has given this worker up; its runs go to others. Stop them, and come back under a new id."
+    return Conflict(detail, "worker_lost")
+
+
+def _stale(run_id: str) -> Conflict:
+    detail = f"This fence is not, or no longer, the one of run {run_id}: the attempt was given up or has ended."
+    return Conflict(detail, "stale_fence")
