@@ -202,7 +202,7 @@ class App:
             commands=Commands(self.store, self._vault, new_id, wake, allow),
             views=self.store,
             access=access,
-            around=Around(self._explain, self._export, self._not_ready, self._stopping.is_set, remote),
+            around=Around(self._explain, self._export, self._not_ready, remote, self._stopping.is_set),
         )
 
     async def _explain(self, tenant: str, word: str, at_us: int | None) -> dict[str, Any]:

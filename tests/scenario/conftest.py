@@ -15,8 +15,11 @@ from horae.api.app import Around, make_app
 from horae.api.limiter import Limiter
 from horae.commands import Commands
 from horae.core.egress import Allow
+from horae.core.timeguard import TimeGuard
 from horae.store.store import Store
 from horae.testing import VAULT
+from horae.worker.remote import Pace, RemoteWorkers
+from horae.worker.secrets import Secrets
 from tests.conformance.conftest import clock, dialect, store, store_and_clock, world
 
 __all__ = ["clock", "dialect", "store", "store_and_clock", "world"]
@@ -37,7 +40,8 @@ def app_over(store: Any, access: Access | None = None, allow: Allow = (), **more
         return store.export(10**15, tenant)
 
     more.setdefault("limiter", Limiter(store, kept_seconds=0))
-    around = {"explain": explain, "export": export, "ready": ready}
+    remote = RemoteWorkers(store, Secrets(store, VAULT), Pace(5, 15), TimeGuard(), lambda: True)
+    around = {"explain": explain, "export": export, "ready": ready, "remote": remote}
     around |= {name: more.pop(name) for name in ("explain", "export", "ready", "is_stopping", "remote") if name in more}
     parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "around": Around(**around)}
     return make_app(commands=commands, **(parts | more))

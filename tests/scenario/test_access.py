@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from horae.api.access import KeyAccess
 from horae.api.roles import GLOBAL, LEAST, ROLE_OF
-from horae.core.access import ROLES, key_hash
+from horae.core.access import ROLES, includes, key_hash
 from horae.core.explain import explain
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
@@ -314,7 +314,7 @@ async def test_s16_every_operation_is_open_to_its_role_and_those_above_alone(sto
             least = operation["x-horae-role"]
             answer = await user.request(method, path.replace("{", "").replace("}", ""))
             what = f"{role} {method} {path}: {answer.text}"
-            if ROLES.index(role) < ROLES.index(least):
+            if not includes(role, least):
                 refused = problem(answer, 403, "role_needed")
                 assert f'"{least}"' in refused["detail"], what
                 assert f'"{role}"' in refused["detail"], what
@@ -379,8 +379,10 @@ async def test_s13_ids_of_another_tenant_are_as_unknown_as_any(
     }
     bodies = {"changeJob": {"priority": "HIGH"}, "putJob": {"priority": "HIGH"}, "changeQueue": {}, "changeWebhook": {}}
     bodies["backfillJob"] = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
-    # These make what is not there.
-    makers = ("pauseQueue", "resumeQueue", "changeTenant", "putCalendar", "putSecret")
+    bodies["writeLog"] = {"fence": 1, "seq": 1, "text": "x"}
+    bodies["completeRun"] = {"fence": 1, "status": "succeeded"}
+    # These make what is not there, or speak of a worker by a name of the caller's own.
+    makers = ("heartbeat", "leaveFleet", "pauseQueue", "resumeQueue", "changeTenant", "putCalendar", "putSecret")
 
     for method, path, operation in await asyncio.to_thread(all_operations):
         if "{" not in path or operation["operationId"] in makers:

@@ -355,6 +355,8 @@ def test_a_word_that_is_nobodys_is_not_found(send: Send, method: str, path: str,
 
 # These make what is not there, unless its name cannot be one.
 MAKERS = (
+    "/workers/{worker}",
+    "/workers/{worker}/heartbeat",
     "/calendars/{calendar}",
     "/secrets/{secret}",
     "/queues/{queue}",
@@ -362,7 +364,11 @@ MAKERS = (
     "/queues/{queue}/resume",
 )
 # What a route wants to see before it looks for the thing that the path names.
-BODIES = {"/v1/jobs/{job}/backfill": b'{"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}'}
+BODIES = {
+    "/v1/jobs/{job}/backfill": b'{"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}',
+    "/v1/runs/{run}/log": b'{"fence": 1, "seq": 1, "text": "x"}',
+    "/v1/runs/{run}/complete": b'{"fence": 1, "status": "succeeded"}',
+}
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,7 @@ import httpx2
 import pytest
 
 from horae.api.access import Access, KeyAccess, key_hash
-from horae.core.timeguard import TimeGuard
-from horae.ports import Pace
 from horae.store.store import Store
-from horae.testing import VAULT
-from horae.worker.remote import RemoteWorkers
-from horae.worker.secrets import Secrets
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
 from tests.scenario.conftest import ADDRESS, app_over
@@ -25,12 +20,8 @@ Api = httpx2.AsyncClient
 ADMIN = "an-admin-key"
 
 
-def remote_over(store: Store) -> RemoteWorkers:
-    return RemoteWorkers(store, Secrets(store, VAULT), Pace(5, 15), TimeGuard(), lambda: True)
-
-
 def client(store: Store, access: Access | None = None, **more: Any) -> Api:
-    app = app_over(store, access, remote=remote_over(store))
+    app = app_over(store, access)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=f"{ADDRESS}/api/v1/", **more)
 
 

@@ -14,12 +14,11 @@ from horae.store.store import Store
 from tests.conformance.conftest import START_US
 from tests.conformance.world import World
 from tests.scenario.conftest import ADDRESS, app_over
-from tests.scenario.test_remote_workers import remote_over
 
 
 @pytest.fixture
 async def horae(store: Store) -> AsyncIterator[AsyncClient]:
-    transport = httpx2.ASGITransport(app=app_over(store, remote=remote_over(store)))
+    transport = httpx2.ASGITransport(app=app_over(store))
     async with AsyncClient(ADDRESS, transport=transport, retries=0) as client:
         yield client
 

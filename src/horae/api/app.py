@@ -73,8 +73,8 @@ class Around:
     explain: Explain
     export: Export
     ready: Ready
+    remote: RemoteWorkers
     is_stopping: Callable[[], bool] = lambda: False
-    remote: RemoteWorkers | None = None
 
 
 def make_app(
@@ -96,7 +96,7 @@ def make_app(
             *Tenants(commands, views).operations(),
             *Audit(views).operations(),
             *Records(around.export).operations(),
-            *(Remote(around.remote, around.is_stopping).operations() if around.remote else ()),
+            *Remote(around.remote, around.is_stopping).operations(),
         ]
     )
     limiter = limiter or Limiter(views)

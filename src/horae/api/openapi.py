@@ -12,7 +12,7 @@ from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import Parameter
-from horae.api.remote_schemas import REMOTE_SCHEMAS
+from horae.api.remote_schemas import REMOTE_EXAMPLES, REMOTE_SCHEMAS
 from horae.api.schemas import ANY, EXAMPLES, SCHEMAS, TEXT, ref
 from horae.api.side_schemas import SIDE_EXAMPLES, SIDE_SCHEMAS
 
@@ -30,7 +30,7 @@ _ERRORS = {
     "429": "Too much at this moment; Retry-After says how long to wait",
     "503": "The store is away",
 }
-_EXAMPLES = EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES
+_EXAMPLES = EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES | REMOTE_EXAMPLES
 _BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
 _WORD = re.compile(r"\{(\w+)\}")

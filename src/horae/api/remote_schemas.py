@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from horae.api.remote import REASONS
 from horae.api.schemas import DURATION, TEXT, Schema, record, sent
 
@@ -34,6 +36,13 @@ _STATE: Schema = {
     "run_id": TEXT,
     "state": {"type": "string", "enum": ["running", "cancelled", "lost"]},
     "reason": {"type": ["string", "null"]},
+}
+
+REMOTE_EXAMPLES: dict[str, Any] = {
+    "Claim": {"worker": "build-7-4711", "handlers": ["send_report"], "holds": [], "slots": 2, "wait": "20s"},
+    "Heartbeat": {"runs": [{"run_id": "01a1e16d-4ce0-8c0f-a8a6-daac74c05915", "fence": 7}]},
+    "LogPiece": {"fence": 7, "seq": 1, "text": "half of it is done\n"},
+    "Completion": {"fence": 7, "status": "succeeded", "result": {"rows": 12}},
 }
 
 REMOTE_SCHEMAS: dict[str, Schema] = {
