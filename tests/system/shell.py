@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import select
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,22 +60,29 @@ class Shell:
 
     def on_terminal(self, *words: str, typed: bytes = b"", when: bytes = b"?", **environment: str) -> tuple[int, str]:
         """The exit code and everything that a terminal of 120 columns shows; `typed` once it shows `when`."""
-        child, master = pty.fork()
-        if child == 0:
-            os.chdir(self.home)
-            full = self.environment | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"} | environment
-            os.execve(sys.executable, [sys.executable, "-m", "horae", *words], full)
+        master, slave = pty.openpty()
+        full = self.environment | {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"} | environment
+        process = subprocess.Popen(
+            [sys.executable, "-m", "horae", *words],
+            env=full,
+            cwd=self.home,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            # Its controlling terminal, so that what is typed can interrupt it.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 one call, no lock
+        )
+        os.close(slave)
         shown = b""
         while select.select([master], [], [], 30)[0]:
             try:
                 part = os.read(master, 65536)
-            except OSError:
-                break
-            if not part:
+            except OSError:  # the other side is closed
                 break
             shown += part
             if typed and when in shown:
                 os.write(master, typed)
                 typed = b""
         os.close(master)
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), shown.decode(errors="replace")
+        return process.wait(30), shown.decode(errors="replace")

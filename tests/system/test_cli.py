@@ -473,16 +473,22 @@ def test_ctrl_c_ends_cleanly(horae: Shell) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        wait_for(lambda: _sockets(process.pid))
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=20)
+        try:
+            wait_for(lambda: _sockets(process.pid))
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate(timeout=20)
+        finally:
+            process.kill()
 
     assert (process.returncode, "Traceback" in told) == (130, False)
     horae.ok("run", "cancel", run)
 
 
 def _sockets(pid: int) -> bool:
-    return any("socket:" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+    try:
+        return any("socket:" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+    except FileNotFoundError:  # a file that was closed while we looked
+        return False
 
 
 def test_a_reader_that_leaves_early_is_no_error(horae: Shell) -> None:
@@ -623,9 +629,12 @@ def test_waiting_survives_a_server_that_goes_away(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "horae", "run", "wait", run], env=horae.environment, stderr=subprocess.PIPE, text=True
     ) as waiting:
-        wait_for(lambda: _sockets(waiting.pid))
-        process.kill()
-        _, told = waiting.communicate(timeout=60)
+        try:
+            wait_for(lambda: _sockets(waiting.pid))
+            process.kill()
+            _, told = waiting.communicate(timeout=60)
+        finally:
+            waiting.kill()
 
     assert (waiting.returncode, "error[unreachable]" in told) == (9, True)
 
