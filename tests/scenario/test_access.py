@@ -301,7 +301,7 @@ def test_every_operation_names_its_least_role():
     assert named == set(ROLE_OF), "put the operation into api/roles.py"
     assert all(operation["x-horae-role"] == ROLE_OF[operation["operationId"]] for *_, operation in all_operations())
     assert named >= GLOBAL
-    assert tuple(LEAST) == ROLES
+    assert [role for role in LEAST if role in ROLES] == list(ROLES)
 
 
 @on_one_store

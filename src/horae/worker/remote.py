@@ -202,6 +202,7 @@ class RemoteWorkers:
         """Whether it was kept; false when the log of the attempt is full."""
         run = await self._held(tenant, run_id, fence)
         if run is None:
+            await self._store.run(tenant, run_id)  # raises NotFound for one of somebody else
             raise _stale(run_id)
         redactor = await self._redactor(tenant, await self._spec(run))
         text = text if redactor is None else redactor.text(text)
