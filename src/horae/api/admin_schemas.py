@@ -111,6 +111,15 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
         "role",
     ),
     "RotateKey": _sent({"overlap": _DURATION}),
+    "WhoAmI": _record(
+        {
+            "actor": _TEXT,
+            "role": _ROLE,
+            "tenant": _TEXT,
+            "scopes": {"type": "array", "items": _TEXT},
+            "may_switch_tenant": {"type": "boolean"},
+        }
+    ),
     "Revoked": _record({"revoked": {"const": True}, "key_id": _TEXT}),
     "Tenant": _record(
         {
