@@ -1,4 +1,4 @@
-"""The build hook: a wheel carries the built page. An editable install does not need it; `make setup` builds it there."""
+"""The build hook: a wheel carries the built page. An editable install has it from `make setup`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def build_page() -> bool:
         return False
     npm = find_npm()
     install_packages(npm)
-    run([*npm, "run", "--silent", "build"])
+    run([*npm, "run", "--loglevel=error", "build"])
     STAMP.write_text(wanted)
     return True
 
@@ -52,7 +52,7 @@ def install_packages(npm: list[str]) -> None:
     mark = HERE / "node_modules" / ".horae-lock"
     wanted = sha256(lock).hexdigest()
     if not mark.exists() or mark.read_text() != wanted:
-        run([*npm, "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
+        run([*npm, "ci", "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts"])
         mark.write_text(wanted)
 
 
@@ -109,7 +109,7 @@ def main(words: list[str]) -> int:
         if words == ["check"]:
             npm = find_npm()
             install_packages(npm)
-            run([*npm, "run", "--silent", "check"])
+            run([*npm, "run", "--loglevel=error", "check"])
         elif build_page():
             print("dashboard: built")
     except BuildError as error:
