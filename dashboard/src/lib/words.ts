@@ -74,7 +74,9 @@ export const plural = (n: number, word: string): string => `${n.toLocaleString("
 
 /** Errors that differ only in numbers, ids and addresses are the same error. */
 export function fingerprint(error: string | null | undefined, reason: string | null | undefined): string {
-  const line = (error ?? "").split("\n").find((each) => each.trim()) ?? "";
+  const lines = (error ?? "").split("\n").map((each) => each.trim()).filter(Boolean);
+  // What a command said last tells more than the number it ended with.
+  const line = /^exit code/.test(lines[0] ?? "") && lines.length > 1 ? `${lines[0]}: ${lines.at(-1)}` : (lines[0] ?? "");
   const plain = line
     .replace(/[0-9a-f]{8}-[0-9a-f-]{27,}/gi, "…")
     .replace(/0x[0-9a-f]+/gi, "…")

@@ -51,14 +51,14 @@ export function DeadLetters() {
       {found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
       {found && !found.isAll && <p class="dim">Grouped from the newest {found.runs.length.toLocaleString("en")}.</p>}
       {groups.map((group) => (
-        <section class="panel" key={group.key} aria-label={`${group.job}: ${group.error}`}>
-          <div class="group-head row">
+        <section class="panel group" key={group.key} aria-label={`${group.job}: ${group.error}`}>
+          <div class="group-head">
             <button type="button" class="plain" aria-expanded={opened === group.key} onClick={() => setParams({ open: opened === group.key ? null : group.key })} aria-label={`${opened === group.key ? "Close" : "Open"} the runs of ${group.job}`}>{opened === group.key ? "▾" : "▸"}</button>
             <Badge status="FAILED" extra={`×${count(group.runs.length)}`} />
             <a href={`/jobs/${enc(group.job)}`}>{group.job}</a>
-            <span class="grow clip">{group.error}</span>
+            <span class="group-error" title={group.error}>{group.error}</span>
             <Ages runs={group.runs} />
-            <span class="dim">{group.runs.length > 1 ? <><Time at={group.first} /> to <Time at={group.last} /></> : <Time at={group.last} />}</span>
+            <span class="dim group-when">{group.runs.length > 1 ? <>last <Time at={group.last} />, first <Time at={group.first} /></> : <Time at={group.last} />}</span>
             <Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act>
           </div>
           {opened === group.key && (

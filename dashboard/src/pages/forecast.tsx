@@ -42,7 +42,8 @@ function Week({ data, picked }: { data: ForecastAnswer; picked: number }) {
   }
   const most = Math.max(1, ...runs.values());
   const peak = [...runs].sort((a, b) => b[1] - a[1])[0];
-  const heat = (n: number) => (n === 0 ? 0 : Math.max(1, Math.ceil((Math.log(n + 1) / Math.log(most + 1)) * 4)));
+  const least = Math.min(most, ...runs.values());
+  const heat = (n: number) => (n === 0 ? 0 : 1 + Math.floor((3.99 * (n - least)) / Math.max(1, Math.max(most, least * 2) - least)));
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 24, ArrowUp: -24 }[event.key];
     if (!step) return;
@@ -64,7 +65,7 @@ function Week({ data, picked }: { data: ForecastAnswer; picked: number }) {
             const at = hours.get(i);
             const n = at === undefined ? 0 : (runs.get(at) ?? 0);
             const words = at === undefined ? "outside" : `${key} ${String(i).padStart(2, "0")}:00, ${plural(n, "run")}`;
-            return <button key={`${key}${i}`} type="button" disabled={at === undefined} data-heat={heat(n)} aria-label={words} title={words} aria-pressed={picked === at} onClick={() => setParams({ hour: String(at), minute: null })}>{n ? (n > 999 ? `${Math.round(n / 1000)}k` : n) : ""}</button>;
+            return <button key={`${key}${i}`} type="button" disabled={at === undefined} data-heat={heat(n)} aria-label={words} title={words} aria-pressed={picked === at} onClick={() => setParams({ hour: String(at), minute: null })}>{n ? (n > 999 ? `${(n / 1000).toFixed(1).replace(".0", "")}k` : n) : ""}</button>;
           }),
         ])}
       </div>

@@ -1,7 +1,7 @@
 // Is it healthy, what needs me, what changed.
 import { enc, get } from "../lib/api";
 import { type Loaded, useLoad } from "../lib/load";
-import { ms, now, span, zoneOf, clock } from "../lib/time";
+import { clock, ms, now, relative, span, zoneOf } from "../lib/time";
 import { count, fingerprint, plural, reasonWords, runState } from "../lib/words";
 import type { DeadList, Forecast, JobList, QueueList, Run, RunList, Stats, WorkerList } from "../types";
 import { pauseJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
@@ -81,7 +81,7 @@ function attention(found: Found, stats: Stats | null): Item[] {
     others.push({ key: `q ${line.queue} ${line.priority} ${line.needs}`, rank: able.length ? 4 : 1, shape: "bars", tone: "queued", name: `queue ${line.queue} (${line.priority})`, href: `/queues?f=${enc(line.queue)}`, what: `${count(line.queued)} waiting, oldest ${span((line.oldest_seconds ?? 0) * 1000)}`, cause, since: now.peek() - (line.oldest_seconds ?? 0) * 1000 });
   }
   if (found.workers.length && !alive.length) others.push({ key: "workers", rank: 0, shape: "broken", tone: "dead", name: "workers", href: "/workers", what: "none is up", cause: "nothing can run until one is started", since: 0 });
-  const grouped = [...items.values()].map((item) => ({ ...item, what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""} since ${clock(item.since, zoneOf(), false)}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
+  const grouped = [...items.values()].map((item) => ({ ...item, what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""} ${item.n > 1 ? `, first ${relative(item.since, now.peek())}` : ` ${relative(item.since, now.peek())}`}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
   return [...grouped, ...others].sort((a, b) => a.rank - b.rank || b.since - a.since);
 }
 
@@ -167,7 +167,7 @@ async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
     throughput: [
       { label: "due", values: due, color: "--quiet", dash: [4, 3] }, { label: "started", values: started, color: "--running" }, { label: "finished", values: finished, color: "--good" },
     ],
-    lateness: [{ label: "p50", values: part(0.5), color: "--good" }, { label: "p95", values: part(0.95), color: "--queued" }, { label: "p99", values: part(0.99), color: "--missed", dash: [4, 3] }],
+    lateness: [{ label: "p50", values: part(0.5), color: "--good", isSparse: true }, { label: "p95", values: part(0.95), color: "--queued", isSparse: true }, { label: "p99", values: part(0.99), color: "--missed", dash: [4, 3], isSparse: true }],
     words: `Runs each ${span(step)}, of ${length}. Due ${sum(due)}, started ${sum(started)}, finished ${sum(finished)}.`,
     late: all.length ? `Of ${length}: p50 ${at(0.5)}, p95 ${at(0.95)}, p99 ${at(0.99)}; target ${span(TARGET_MS)}.` : `No run started in ${length}.`,
   };

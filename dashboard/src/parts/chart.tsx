@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { clock, zoneMode, zoneOf } from "../lib/time";
 import { themeTurn } from "./theme";
 
-export type Line = { label: string; values: (number | null)[]; color: string; dash?: number[]; width?: number; points?: boolean };
+export type Line = { label: string; values: (number | null)[]; color: string; dash?: number[]; width?: number; points?: boolean; isSparse?: boolean };
 export type Mark = { at: number; label: string };
 type Props = { title: string; summary: string; times: number[]; lines: Line[]; unit?: (value: number) => string; height?: number; marks?: Mark[]; target?: { value: number; label: string }; onPick?: (index: number) => void; isBars?: boolean };
 
@@ -66,7 +66,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
           {},
           ...lines.map((line) => ({
             label: line.label, stroke: css(line.color) || line.color, width: line.points ? 0 : (line.width ?? 1.5), dash: line.dash,
-            points: line.points ? { show: true, size: 5, fill: css(line.color) || line.color } : { show: false }, paths: line.points ? () => null : undefined,
+            points: line.points ? { show: true, size: 5, fill: css(line.color) || line.color } : { show: !!line.isSparse, size: 4 }, spanGaps: !!line.isSparse, paths: line.points ? () => null : undefined,
           })),
         ],
         hooks: { draw: [drawMarks] },
@@ -112,7 +112,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
             <tbody>{times.map((time, i) => <tr key={time}><th scope="row">{clock(time, zoneOf())}</th>{lines.map((line) => <td key={line.label}>{line.values[i] === null ? "–" : unit(line.values[i]!)}</td>)}</tr>)}</tbody>
           </table>
         </div>
-      ) : <div ref={box} class="plot" style={{ height }} aria-hidden="true" />}
+      ) : <div ref={box} class="plot" style={{ height: `${height}px` }} aria-hidden="true" />}
       <figcaption class="dim">{summary}</figcaption>
     </figure>
   );

@@ -140,10 +140,10 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
         <div class={`log ${isWrapped ? "wrapped" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
           {lines.length === 0 && !problem && <p class="dim">{phase === "following" ? "No output yet." : "Reading…"}</p>}
           {isWrapped && from > 0 && <p class="dim">The last 2,000 lines; switch wrapping off for all of them.</p>}
-          <div class="log-inner" style={isWrapped ? {} : { height: lines.length * LINE }}>
+          <div class="log-inner" style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
             {lines.slice(from, to).map((line, i) => {
               const n = from + i;
-              return <div key={n} class={`line ${word && line.toLowerCase().includes(word.toLowerCase()) ? "hit" : ""} ${here === n + 1 ? "here" : ""}`} style={isWrapped ? {} : { top: n * LINE }}><a class="no" href={`#L${n + 1}`} tabIndex={-1} aria-hidden="true">{n + 1}</a><span>{line.replace(ANSI, "").slice(0, isWrapped ? undefined : 4000)}</span></div>;
+              return <div key={n} class={`line ${word && line.toLowerCase().includes(word.toLowerCase()) ? "hit" : ""} ${here === n + 1 ? "here" : ""}`} style={isWrapped ? {} : { top: `${n * LINE}px` }}><a class="no" href={`#L${n + 1}`} tabIndex={-1} aria-hidden="true">{n + 1}</a><span>{line.replace(ANSI, "").slice(0, isWrapped ? undefined : 4000)}</span></div>;
             })}
           </div>
         </div>

@@ -167,13 +167,13 @@ export function Table<T>(props: TableProps<T>) {
           </tr>
         </thead>
         <tbody ref={body}>
-          {isWaiting && Array.from({ length: 8 }, (_, i) => <tr key={i} class="ghost" style={{ height }}><td colSpan={columns.length + (onSelect ? 1 : 0)}><div /></td></tr>)}
-          {from > 0 && <tr class="space" style={{ height: from * height }} aria-hidden="true"><td /></tr>}
+          {isWaiting && Array.from({ length: 8 }, (_, i) => <tr key={i} class="ghost" style={{ height: `${height}px` }}><td colSpan={columns.length + (onSelect ? 1 : 0)}><div /></td></tr>)}
+          {from > 0 && <tr class="space" style={{ height: `${from * height}px` }} aria-hidden="true"><td /></tr>}
           {shown.map((row, i) => {
             const index = from + i;
             const id = rowKey(row);
             return (
-              <tr key={id} data-row={index} aria-rowindex={index + 2} class={`${at.value === index ? "at" : ""} ${selected?.has(id) ? "picked" : ""}`} style={{ height }}>
+              <tr key={id} data-row={index} aria-rowindex={index + 2} class={`${at.value === index ? "at" : ""} ${selected?.has(id) ? "picked" : ""}`} style={{ height: `${height}px` }}>
                 {onSelect && (
                   <td class="pick">
                     <input type="checkbox" aria-label={`Select ${id}`} checked={!!selected?.has(id)} onClick={(event) => { event.preventDefault(); pick(index, event.shiftKey); }} />
@@ -183,7 +183,7 @@ export function Table<T>(props: TableProps<T>) {
               </tr>
             );
           })}
-          {to < rows.length && <tr class="space" style={{ height: (rows.length - to) * height }} aria-hidden="true"><td /></tr>}
+          {to < rows.length && <tr class="space" style={{ height: `${(rows.length - to) * height}px` }} aria-hidden="true"><td /></tr>}
         </tbody>
       </table>
       {pages.problem.value && rows.length > 0 && <ProblemBox problem={pages.problem.value} retry={() => void pages.more()} />}
