@@ -81,7 +81,7 @@ function attention(found: Found, stats: Stats | null): Item[] {
     others.push({ key: `q ${line.queue} ${line.priority} ${line.needs}`, rank: able.length ? 4 : 1, shape: "bars", tone: "queued", name: `queue ${line.queue} (${line.priority})`, href: `/queues?f=${enc(line.queue)}`, what: `${count(line.queued)} waiting, oldest ${span((line.oldest_seconds ?? 0) * 1000)}`, cause, since: now.peek() - (line.oldest_seconds ?? 0) * 1000 });
   }
   if (found.workers.length && !alive.length) others.push({ key: "workers", rank: 0, shape: "broken", tone: "dead", name: "workers", href: "/workers", what: "none is up", cause: "nothing can run until one is started", since: 0 });
-  const grouped = [...items.values()].map((item) => ({ ...item, what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""} ${item.n > 1 ? `, first ${relative(item.since, now.peek())}` : ` ${relative(item.since, now.peek())}`}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
+  const grouped = [...items.values()].map((item) => ({ ...item, what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""}${item.n > 1 ? `, first ${relative(item.since, now.peek())}` : ` ${relative(item.since, now.peek())}`}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
   return [...grouped, ...others].sort((a, b) => a.rank - b.rank || b.since - a.since);
 }
 
