@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from horae.dashboard.static import DIST
 from tests.services import install
@@ -149,7 +149,12 @@ def watch(tab: Page) -> list[str]:
     """Collects errors of the script and of the policy; answers of the server that a test asks for are no mistakes."""
     told: list[str] = []
     tab.on("pageerror", lambda error: told.append(str(error)))
-    tab.on("console", lambda line: told.append(line.text) if line.type == "error" and "status of" not in line.text else None)
+
+    def take(line: ConsoleMessage) -> None:
+        if line.type == "error" and "Failed to load resource" not in line.text:
+            told.append(line.text)
+
+    tab.on("console", take)
     return told
 
 
@@ -163,7 +168,7 @@ def axe() -> str:
 
 
 def serious(tab: Page, source: str) -> list[str]:
-    """Serious findings of axe on the page as it stands, in words. Run as a script of the test, outside of the policy."""
+    """Serious findings of axe on the page as it stands, in words; run from outside, where the policy does not reach."""
     tab.evaluate(source)
     found = tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [

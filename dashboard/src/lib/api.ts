@@ -70,6 +70,7 @@ export async function send<T>(write: Write): Promise<T> {
 
 /** Whole numbers that a double cannot hold keep their digits, as text. */
 function parse<T>(text: string): T {
+  if (!/\d{16}/.test(text)) return JSON.parse(text) as T;
   const reviver = (_: string, value: unknown, context?: { source?: string }) =>
     typeof value === "number" && !Number.isSafeInteger(value) && context?.source && /^-?\d+$/.test(context.source)
       ? context.source
