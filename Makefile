@@ -16,7 +16,7 @@ UV := $(BIN)/uv
 PIP_QUIET := --quiet --disable-pip-version-check
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(SETUP) page ## The environment in .venv, exact versions, checked by hash, and the built page (needs Python 3.11+, nothing else)
 
@@ -26,6 +26,9 @@ page: $(SETUP)
 
 types: setup ## The page's types, anew from the description of the API
 	$(BIN)/python dashboard/api_types.py
+
+pictures: setup ## The pictures in docs/images, taken of a real server by a real browser
+	$(BIN)/python -m tests.browser.pictures
 
 run: setup ## horae on this machine, in the foreground; more words through ARGS="--port 9000"
 	$(BIN)/horae dev $(ARGS)

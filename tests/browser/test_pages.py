@@ -51,3 +51,21 @@ def test_every_page_fits_and_can_be_used_by_everybody(
 
     assert not findings, "\n".join(findings)
     assert told == []
+
+
+@pytest.mark.parametrize("width", [1280, 1000, 800, 320])
+def test_lists_fit_at_every_width_and_keep_the_height_of_their_rows(chromium: Browser, dev: Server, width: int) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 900})
+    tab = context.new_page()
+    found = {}
+    for path in ("/jobs", "/runs", "/audit"):
+        tab.goto(dev.url + path)
+        tab.locator("tr[data-row]").first.wait_for()
+        wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        heights = tab.evaluate(
+            "[...new Set([...document.querySelectorAll('tr[data-row]')].map((row) => row.getBoundingClientRect().height))]"
+        )
+        found[path] = (wide, len(heights))
+    context.close()
+
+    assert found == dict.fromkeys(found, (0, 1))

@@ -14,6 +14,12 @@ import { problemOf } from "../lib/load";
 
 const FILTERS = ["actor", "action", "target", "key", "since", "until"];
 
+/** Jobs are kept by their ids; a name says more. */
+function nameOf(entry: AuditEntry): string {
+  const named = (value: unknown) => (value && typeof value === "object" && "name" in value ? String(value.name) : "");
+  return named(entry.after) || named(entry.before) || entry.target;
+}
+
 export function Audit() {
   const text = param("f");
   const filter = parse(text, FILTERS);
@@ -29,7 +35,7 @@ export function Audit() {
     { name: "at", title: "When", cell: (entry) => <Time at={entry.at} mode="absolute" /> },
     { name: "actor", title: "Who", cell: (entry) => entry.actor },
     { name: "action", title: "Did", cell: (entry) => <code>{entry.action}</code> },
-    { name: "target", title: "To", cell: (entry) => <span class="clip">{entry.target}</span> },
+    { name: "target", title: "To", cell: (entry) => <span class="clip" title={entry.target}>{nameOf(entry)}</span> },
     { name: "from", title: "From", hideNarrow: true, cell: (entry) => entry.address ?? "–" },
     { name: "more", title: "Before and after", cell: (entry) => <button type="button" class="plain" onClick={() => setOpened(entry)}>Show</button> },
   ];

@@ -72,17 +72,28 @@ function attention(found: Found, stats: Stats | null): Item[] {
   for (const run of found.odd) if (run.status === "UNKNOWN" || runState(run.status, run.reason).word === "Missed") add(run, 3);
   const alive = found.workers.filter((worker) => worker.state !== "lost");
   const others: Item[] = [];
-  for (const line of stats?.waiting ?? []) {
-    if (!line.queued || (line.oldest_seconds ?? 0) < 10) continue;
+  for (const line of waitingLines(stats)) {
     const serves = alive.filter((worker) => worker.queues.includes("*") || worker.queues.includes(line.queue));
     const able = serves.filter((worker) => !line.needs || worker.needs.includes(line.needs));
     const isPaused = found.queues.some((queue) => queue.queue === line.queue && queue.paused);
     const cause = isPaused ? "the queue is paused" : !serves.length ? "no worker serves this queue" : !able.length ? `no worker offers ${line.needs}` : "all slots are busy, or limits hold it back";
-    others.push({ key: `q ${line.queue} ${line.priority} ${line.needs}`, rank: able.length ? 4 : 1, shape: "bars", tone: "queued", name: `queue ${line.queue} (${line.priority})`, href: `/queues?f=${enc(line.queue)}`, what: `${count(line.queued)} waiting, oldest ${span((line.oldest_seconds ?? 0) * 1000)}`, cause, since: now.peek() - (line.oldest_seconds ?? 0) * 1000 });
+    others.push({ key: `q ${line.queue} ${line.needs}`, rank: able.length ? 4 : 1, shape: "bars", tone: "queued", name: `queue ${line.queue}`, href: `/queues?f=${enc(line.queue)}`, what: `${count(line.queued)} waiting, oldest ${span(line.oldest * 1000)}`, cause, since: now.peek() - line.oldest * 1000 });
   }
   if (found.workers.length && !alive.length) others.push({ key: "workers", rank: 0, shape: "broken", tone: "dead", name: "workers", href: "/workers", what: "none is up", cause: "nothing can run until one is started", since: 0 });
   const grouped = [...items.values()].map((item) => ({ ...item, what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""}${item.n > 1 ? `, first ${relative(item.since, now.peek())}` : ` ${relative(item.since, now.peek())}`}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
-  return [...grouped, ...others].sort((a, b) => a.rank - b.rank || b.since - a.since);
+  return [...grouped, ...others].sort((a, b) => a.rank - b.rank || a.since - b.since);
+}
+
+/** Those that wait for long, one for each queue and need, whatever the priority. */
+function waitingLines(stats: Stats | null): { queue: string; needs: string | null; queued: number; oldest: number }[] {
+  const lines = new Map<string, { queue: string; needs: string | null; queued: number; oldest: number }>();
+  for (const line of stats?.waiting ?? []) {
+    if (!line.queued || (line.oldest_seconds ?? 0) < 10) continue;
+    const key = `${line.queue} ${line.needs}`;
+    const known = lines.get(key) ?? { queue: line.queue, needs: line.needs, queued: 0, oldest: 0 };
+    lines.set(key, { ...known, queued: known.queued + line.queued, oldest: Math.max(known.oldest, line.oldest_seconds ?? 0) });
+  }
+  return [...lines.values()];
 }
 
 function Attention({ items }: { items: Item[] }) {
@@ -138,7 +149,8 @@ async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
   const page = await get<RunList>(`/runs?due_after=${enc(new Date(end - HOUR).toISOString())}&limit=${MOST}`, signal);
   const runs = page.runs;
   const isPart = !!page.next_cursor;
-  const start = isPart ? ms(runs.at(-1)!.scheduled_for) : end - HOUR;
+  const oldest = runs.length ? ms(runs.at(-1)!.scheduled_for) : end - HOUR;
+  const start = isPart ? oldest : Math.max(end - HOUR, Math.min(oldest, end - 300_000));
   const step = Math.max(1000, Math.ceil((end - start) / 60 / 1000) * 1000);
   const first = Math.floor(start / step) * step;
   const n = Math.floor((end - first) / step) + 1;
@@ -151,6 +163,7 @@ async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
     if (i >= 0 && i < n) list[i] += 1;
   };
   for (const run of runs) {
+    if (ms(run.scheduled_for) > end) continue;
     put(due, run.scheduled_for);
     put(started, run.start_time);
     put(finished, run.end_time);
@@ -161,7 +174,7 @@ async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
   const part = (share: number) => late.map((each) => (each.length ? each[Math.max(0, Math.ceil(each.length * share) - 1)] : null));
   const all = late.flat().sort((a, b) => a - b);
   const at = (share: number) => (all.length ? span(all[Math.max(0, Math.ceil(all.length * share) - 1)]) : "–");
-  const length = isPart ? `the newest ${MOST} runs, which cover ${span(end - start)}` : "the last hour";
+  const length = isPart ? `the newest ${MOST} runs, which cover ${span(end - start)}` : `the last ${span(end - start)}`;
   return {
     times,
     throughput: [

@@ -59,7 +59,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, target ? target.value * 1.1 : 0, 1) * 1.08] } },
         axes: [
-          { ...axis, values: (_plot, values) => values.map((value) => clock(value * 1000, zoneOf(), false)), space: 60 },
+          { ...axis, values: (_plot, values) => values.map((value) => clock(value * 1000, zoneOf(), false)), space: 60, size: 30 },
           { ...axis, size: 52, values: (_plot, values) => values.map((value) => unit(value)), space: 30 },
         ],
         series: [

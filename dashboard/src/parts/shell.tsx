@@ -84,10 +84,11 @@ function TopBar({ stats }: { stats: Stats | null }) {
 /** How far behind the start of runs is: of those that waited, and of those that wait. */
 function Health({ stats }: { stats: Stats | null }) {
   if (!stats) return null;
-  const oldest = Math.max(0, ...stats.waiting.map((line) => line.oldest_seconds ?? 0));
+  const behind = [...stats.waiting].sort((a, b) => (b.oldest_seconds ?? 0) - (a.oldest_seconds ?? 0))[0];
+  const oldest = behind?.oldest_seconds ?? 0;
   const late = stats.recent.lateness_ms.p95;
   if (!stats.workers.alive) return <a class="health tone-dead" href="/workers">No worker is up</a>;
-  if (oldest > 30) return <a class="health tone-retrying" href="/queues">Behind: the oldest run waits {span(oldest * 1000)}</a>;
+  if (oldest > 30) return <a class="health tone-retrying" href="/queues">Behind: queue {behind.queue} waits {span(oldest * 1000)}</a>;
   return <a class="health dim" href="/workers">On time{late !== null ? ` · p95 ${span(late)} late` : ""}</a>;
 }
 

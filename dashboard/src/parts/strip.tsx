@@ -7,7 +7,7 @@ import type { Run } from "../types";
 import { Icon } from "./icons";
 
 export function Strip({ runs, big, empty = true }: { runs: Run[]; big?: boolean; empty?: boolean }) {
-  const shown = [...runs].reverse();
+  const shown = runs.filter((run) => run.status !== "PENDING").reverse();
   if (!shown.length) return empty ? <span class="dim sub">no runs yet</span> : null;
   return (
     <ul class={`strip ${big ? "big" : ""}`} aria-label={`Last ${shown.length} runs, oldest first`}>

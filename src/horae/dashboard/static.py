@@ -71,9 +71,8 @@ class Page:
 
 def read_files(dist: Path) -> dict[str, File]:
     paths = sorted(path for path in dist.rglob("*") if path.is_file()) if dist.is_dir() else []
-    return {
-        name: _file(name, path.read_bytes()) for path in paths for name in ["/" + path.relative_to(dist).as_posix()]
-    }
+    named = {"/" + path.relative_to(dist).as_posix(): path for path in paths if not path.name.startswith(".")}
+    return {name: _file(name, path.read_bytes()) for name, path in named.items()}
 
 
 def _file(name: str, body: bytes) -> File:
