@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup run test sim bug chaos soak check lint format lock
+.PHONY: help setup page types pictures run test sim bug chaos soak check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -16,9 +16,19 @@ UV := $(BIN)/uv
 PIP_QUIET := --quiet --disable-pip-version-check
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(SETUP) ## The environment in .venv: exact versions, checked by hash (needs Python 3.11+, nothing else)
+setup: $(SETUP) page ## The environment in .venv, exact versions, checked by hash, and the built page (needs Python 3.11+, nothing else)
+
+# Looks at a hash of the sources: nothing to do costs a blink.
+page: $(SETUP)
+	@$(BIN)/python dashboard/build.py
+
+types: setup ## The page's types, anew from the description of the API
+	$(BIN)/python dashboard/api_types.py
+
+pictures: setup ## The pictures in docs/images, taken of a real server by a real browser
+	$(BIN)/python -m tests.browser.pictures
 
 run: setup ## horae on this machine, in the foreground; more words through ARGS="--port 9000"
 	$(BIN)/horae dev $(ARGS)
@@ -46,6 +56,7 @@ lint: setup ## Format, lint, import rules and types alone
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python dashboard/build.py check
 
 format: setup ## Put the code in form, and mend what can be mended without thought
 	$(BIN)/ruff format .

@@ -26,6 +26,7 @@ from horae.core.access import DEFAULT_TENANT, KEY_BYTES, key_hash, key_prefix, k
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 from horae.core.explain import explain
+from horae.dashboard.static import Page
 from horae.executors.breaker import Breaker
 from horae.executors.fetch import Fetcher
 from horae.executors.http import HttpExecutor
@@ -73,7 +74,7 @@ class App:
         self._node = Node(self.store, settings, tools, new_id, socket.gethostname())
         self._stopping = asyncio.Event()
         self._front = Front(make_waiting_app(self._not_ready))
-        self._server = Server(_server_config(self._front))
+        self._server = Server(_server_config(Page(self._front)))
         self._key_writer: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
@@ -234,7 +235,7 @@ class Front:
         await self.app(scope, receive, send)
 
 
-def _server_config(app: Front) -> uvicorn.Config:
+def _server_config(app: Page) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         log_config=None,

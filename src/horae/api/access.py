@@ -23,6 +23,8 @@ from horae.ports import AccessStore
 __all__ = ["TENANT_HEADER", "Access", "KeyAccess", "OpenAccess", "TokenReader", "check_role", "key_hash"]
 
 TENANT_HEADER = "X-Horae-Tenant"
+# Every key may ask what it may do.
+OPEN_SCOPE = "whoami"
 
 # A key that was revoked on another node opens nothing here after this time.
 KEPT_SECONDS = 2.0
@@ -182,7 +184,7 @@ def check_role(operation: Operation, caller: Caller) -> None:
         detail = f'{who} belongs to tenant "{caller.home}"; this is for admins of "{DEFAULT_TENANT}" alone.'
         raise Refused(403, "keeper_needed", detail)
     scopes = caller.key.scopes if caller.key else ()
-    if scopes and operation.scope not in scopes:
+    if scopes and operation.scope not in (*scopes, OPEN_SCOPE):
         detail = f'{who} may only use {", ".join(scopes)}; this needs the scope "{operation.scope}".'
         hint = "An admin makes a key with that scope, or with none, which are all of them."
         raise Refused(403, "scope_needed", detail, [Fault("/headers/Authorization", detail, hint)])

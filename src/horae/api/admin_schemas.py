@@ -115,6 +115,15 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
         "role",
     ),
     "RotateKey": sent({"overlap": DURATION}),
+    "WhoAmI": record(
+        {
+            "actor": TEXT,
+            "role": _ROLE,
+            "tenant": TEXT,
+            "scopes": {"type": "array", "items": TEXT},
+            "may_switch_tenant": {"type": "boolean"},
+        }
+    ),
     "Revoked": record({"revoked": {"const": True}, "key_id": TEXT}),
     "Tenant": record(
         {

@@ -53,12 +53,25 @@ class Keys:
         page = (LIMIT, CURSOR)
         new, rolled = "A new key, shown once", "A new key in its place, shown once"
         return [
+            get("/whoami", "whoAmI", "Who is asking, and what they may do", self.whoami, gives="WhoAmI"),
             get("/keys", "listKeys", "The keys of the tenant", self.list, page, gives="KeyList"),
             post("/keys", "createKey", new, self.create, (), NEW, "KeyShown", 201, is_secret=True),
             get("/keys/{key}", "getKey", "One key", self.get, gives="Key"),
             delete("/keys/{key}", "revokeKey", "Nobody comes in by it any more", self.revoke, gives="Revoked"),
             post("/keys/{key}/rotate", "rotateKey", rolled, self.rotate, (), ROTATE, "KeyShown", 201, is_secret=True),
         ]
+
+    async def whoami(self, call: Call) -> Reply:
+        caller = call.caller
+        return Reply(
+            {
+                "actor": caller.actor,
+                "role": caller.role,
+                "tenant": caller.tenant,
+                "scopes": list(caller.key.scopes) if caller.key else [],
+                "may_switch_tenant": caller.is_keeper,
+            }
+        )
 
     async def list(self, call: Call) -> Reply:
         limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "keys")

@@ -15,7 +15,7 @@ LEAST: dict[Role, tuple[str, ...]] = {
         "listJobs", "getJob", "getJobStatus", "listRunsOfJob", "getJobHistory", "listVersions", "explainJob",
         "listRuns", "getRun", "getLogs", "listDeadLetters", "listWorkers", "listQueues", "previewSchedule",
         "listCalendars", "getCalendar", "listSecrets", "listWebhooks", "getWebhook", "listDeliveriesOf",
-        "listDeliveries", "getStats", "watch", "getForecast",
+        "listDeliveries", "getStats", "watch", "getForecast", "whoAmI",
     ),
     "operator": (
         "runJob", "runJobNow", "runJobManyTimes", "pauseJob", "resumeJob", "cancelRun", "retryRun", "replayRun",

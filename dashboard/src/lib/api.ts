@@ -1,0 +1,135 @@
+// The public API and nothing else: one way to ask, one shape of failure, and the same call as a line of curl.
+import { signal } from "@preact/signals";
+import { NEEDS, type Problem, type WhoAmI } from "../types";
+
+export const BASE = "/api/v1";
+const KEY = "horae.key";
+const TENANT = "horae.tenant";
+
+export const key = signal(sessionStorage.getItem(KEY) ?? "");
+export const tenant = signal(sessionStorage.getItem(TENANT) ?? "");
+export const needsKey = signal(false);
+export const whoami = signal<WhoAmI | null>(null);
+
+export function setKey(value: string): void {
+  if (value) sessionStorage.setItem(KEY, value);
+  else sessionStorage.removeItem(KEY);
+  key.value = value;
+}
+
+export function setTenant(value: string): void {
+  if (value) sessionStorage.setItem(TENANT, value);
+  else sessionStorage.removeItem(TENANT);
+  tenant.value = value;
+}
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+export type Write = { method: Method; path: string; body?: unknown; ifMatch?: string };
+
+export class ApiError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail || problem.title);
+  }
+}
+
+export function headers(extra: Record<string, string> = {}): Record<string, string> {
+  const made: Record<string, string> = { ...extra };
+  if (key.value) made.Authorization = `Bearer ${key.value}`;
+  if (tenant.value) made["X-Horae-Tenant"] = tenant.value;
+  return made;
+}
+
+export async function open(path: string, init: RequestInit = {}): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(path.startsWith("/") && !path.startsWith(BASE) ? BASE + path : path, {
+      ...init,
+      headers: { ...headers(), ...(init.headers as Record<string, string>) },
+    });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError(unreachable());
+  }
+  if (answer.ok) return answer;
+  const problem = await readProblem(answer);
+  if (answer.status === 401) needsKey.value = true;
+  throw new ApiError(problem);
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return parse<T>(await (await open(path, { signal })).text());
+}
+
+export async function send<T>(write: Write): Promise<T> {
+  const extra: Record<string, string> = { "Content-Type": "application/json" };
+  if (write.method === "POST") extra["Idempotency-Key"] = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
+  if (write.ifMatch) extra["If-Match"] = write.ifMatch;
+  const body = write.body === undefined ? undefined : JSON.stringify(write.body);
+  return parse<T>(await (await open(write.path, { method: write.method, headers: extra, body })).text());
+}
+
+/** Whole numbers that a double cannot hold keep their digits, as text. */
+function parse<T>(text: string): T {
+  if (!/\d{16}/.test(text)) return JSON.parse(text) as T;
+  const reviver = (_: string, value: unknown, context?: { source?: string }) =>
+    typeof value === "number" && !Number.isSafeInteger(value) && context?.source && /^-?\d+$/.test(context.source)
+      ? context.source
+      : value;
+  return JSON.parse(text, reviver as (key: string, value: unknown) => unknown) as T;
+}
+
+async function readProblem(answer: Response): Promise<Problem> {
+  try {
+    const document = (await answer.json()) as Problem;
+    if (typeof document.title === "string") return document;
+  } catch {
+    // Not ours: a proxy in between.
+  }
+  return {
+    type: "about:blank", title: `The server answered ${answer.status}`, status: answer.status,
+    detail: answer.statusText, code: "unknown", errors: [], request_id: answer.headers.get("x-request-id") ?? "",
+  };
+}
+
+function unreachable(): Problem {
+  return {
+    type: "about:blank", title: "horae cannot be reached", status: 0, code: "unreachable", errors: [], request_id: "",
+    detail: "The server did not answer. It may be restarting; this page tries again by itself.",
+  };
+}
+
+const RANK = ["viewer", "operator", "editor", "admin"];
+
+/** Why the caller may not do this, in words; empty when they may. The server decides again on every write. */
+export function whyNot(operation: string): string {
+  const me = whoami.value;
+  const need = NEEDS[operation];
+  if (!me || !need) return "";
+  if (RANK.indexOf(me.role) < RANK.indexOf(need.role))
+    return `Your key has the role “${me.role}”; this needs “${need.role}”. An admin can make such a key.`;
+  if (me.scopes.length && !me.scopes.includes(need.scope))
+    return `Your key is limited to ${me.scopes.join(", ")}; this needs the scope “${need.scope}”.`;
+  return "";
+}
+
+/** The same write for a terminal. The key stays out of it. */
+export function curl(write: Write): string {
+  const words = ["curl", "-X", write.method, quote(location.origin + BASE + write.path)];
+  if (needsKey.value || key.value) words.push("-H", '"Authorization: Bearer $HORAE_API_KEY"');
+  if (tenant.value) words.push("-H", quote(`X-Horae-Tenant: ${tenant.value}`));
+  if (write.ifMatch) words.push("-H", quote(`If-Match: ${write.ifMatch}`));
+  if (write.body !== undefined)
+    words.push("-H", quote("Content-Type: application/json"), "-d", quote(JSON.stringify(write.body)));
+  return words.join(" ");
+}
+
+const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+export function query(values: Record<string, string | number | undefined | null>): string {
+  const made = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) if (value !== undefined && value !== null && value !== "") made.set(name, String(value));
+  const text = made.toString();
+  return text ? `?${text}` : "";
+}
+
+export const enc = encodeURIComponent;

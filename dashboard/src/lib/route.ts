@@ -1,0 +1,50 @@
+// The address holds the whole state of a page, so that a view can be shared and gone back to.
+import { computed, signal } from "@preact/signals";
+
+const here = () => location.pathname + location.search + location.hash;
+export const url = signal(here());
+export const path = computed(() => url.value.split(/[?#]/)[0]);
+export const search = computed(() => new URLSearchParams(url.value.split("#")[0].split("?")[1] ?? ""));
+
+let guard: (() => boolean) | null = null;
+
+/** Asked before the page is left; false stays. */
+export function guardLeaving(ask: (() => boolean) | null): void {
+  guard = ask;
+}
+
+export function go(to: string, replace = false): void {
+  if (guard && !replace && !guard()) return;
+  if (!replace) guard = null;
+  history[replace ? "replaceState" : "pushState"](null, "", to);
+  url.value = here();
+  if (!replace) scrollTo(0, 0);
+}
+
+export function setParams(changes: Record<string, string | null>, replace = true): void {
+  const next = new URLSearchParams(search.value);
+  for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
+  const text = next.toString();
+  const to = path.value + (text ? `?${text}` : "");
+  history[replace ? "replaceState" : "pushState"](null, "", to);
+  url.value = here();
+}
+
+export function param(name: string, fallback = ""): string {
+  return search.value.get(name) ?? fallback;
+}
+
+export function startRouting(): void {
+  addEventListener("popstate", () => (url.value = here()));
+  addEventListener("beforeunload", (event) => {
+    if (guard) event.preventDefault();
+  });
+  document.addEventListener("click", (event) => {
+    const link = (event.target as Element).closest?.("a[href]") as HTMLAnchorElement | null;
+    if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    if (link.origin !== location.origin || link.target || link.hasAttribute("download")) return;
+    if (/^\/(api|v1|openapi|metrics|healthz|readyz)/.test(link.pathname) || link.getAttribute("href")?.startsWith("#")) return;
+    event.preventDefault();
+    go(link.pathname + link.search + link.hash);
+  });
+}

@@ -1,0 +1,93 @@
+// Times as people read them: relative where it decides, absolute one glance away, the zone always printed.
+import { computed, signal } from "@preact/signals";
+
+export const now = signal(Date.now());
+setInterval(() => {
+  if (!document.hidden) now.value = Date.now();
+}, 1000);
+
+export type ZoneMode = "job" | "mine" | "utc";
+const ZONE = "horae.zone";
+export const zoneMode = signal<ZoneMode>((localStorage.getItem(ZONE) as ZoneMode) || "mine");
+export const myZone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+export const ZONE_WORDS: Record<ZoneMode, string> = { mine: "My zone", job: "Job’s zone", utc: "UTC" };
+
+export function setZone(mode: ZoneMode): void {
+  zoneMode.value = mode;
+  localStorage.setItem(ZONE, mode);
+}
+
+export function zoneOf(jobZone?: string | null): string {
+  if (zoneMode.value === "utc") return "UTC";
+  return zoneMode.value === "job" && jobZone ? jobZone : myZone;
+}
+
+export const zoneShort = computed(() => (zoneMode.value === "utc" ? "UTC" : zoneMode.value === "job" ? "Job’s zone" : zoneName(Date.now(), myZone)));
+
+type Parts = Record<string, string>;
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+function partsOf(at: number, zone: string): Parts {
+  let format = formats.get(zone);
+  if (!format) {
+    const options: Intl.DateTimeFormatOptions = {
+      timeZone: zone, weekday: "short", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit",
+      minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short",
+    };
+    try {
+      format = new Intl.DateTimeFormat("en-GB", options);
+    } catch {
+      format = new Intl.DateTimeFormat("en-GB", { ...options, timeZone: "UTC" });
+    }
+    formats.set(zone, format);
+  }
+  return Object.fromEntries(format.formatToParts(at).map((part) => [part.type, part.value]));
+}
+
+export const zoneName = (at: number, zone: string) => partsOf(at, zone).timeZoneName ?? zone;
+
+/** Mon 2026-11-16 09:00:00 CET */
+export function absolute(at: number, zone: string, withSeconds = true): string {
+  const p = partsOf(at, zone);
+  return `${p.weekday} ${p.year}-${p.month}-${p.day} ${p.hour}:${p.minute}${withSeconds ? `:${p.second}` : ""} ${p.timeZoneName}`;
+}
+
+export function clock(at: number, zone: string, withSeconds = true): string {
+  const p = partsOf(at, zone);
+  return `${p.hour}:${p.minute}${withSeconds ? `:${p.second}` : ""}`;
+}
+
+export function day(at: number, zone: string): string {
+  const p = partsOf(at, zone);
+  return `${p.year}-${p.month}-${p.day}`;
+}
+
+export function weekday(at: number, zone: string): string {
+  return partsOf(at, zone).weekday;
+}
+
+/** 1 h 5 m; two units at most. */
+export function span(ms: number): string {
+  const sign = ms < 0 ? "−" : "";
+  const value = Math.abs(ms);
+  if (value < 1000) return `${sign}${Math.round(value)} ms`;
+  if (value < 10_000) return `${sign}${(Math.round(value / 100) / 10).toString()} s`;
+  const seconds = Math.round(value / 1000);
+  if (seconds < 60) return `${sign}${seconds} s`;
+  const units: [number, string][] = [[86_400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+  const index = units.findIndex(([size]) => seconds >= size);
+  const [size, name] = units[index];
+  const whole = Math.floor(seconds / size);
+  const next = units[index + 1];
+  const part = next && whole < 10 ? Math.floor((seconds % size) / next[0]) : 0;
+  return `${sign}${whole} ${name}${part ? ` ${part} ${next[1]}` : ""}`;
+}
+
+export function relative(at: number, from: number): string {
+  const gap = at - from;
+  if (Math.abs(gap) < 1500) return "now";
+  const words = span(Math.round(Math.abs(gap) / 1000) * 1000);
+  return gap > 0 ? `in ${words}` : `${words} ago`;
+}
+
+export const ms = (text: string | null | undefined): number => (text ? Date.parse(text) : NaN);

@@ -1,0 +1,60 @@
+import { render } from "preact";
+import { needsKey } from "./lib/api";
+import { startLive } from "./lib/live";
+import { path, startRouting } from "./lib/route";
+import { Alerts } from "./pages/alerts";
+import { Audit } from "./pages/audit";
+import { DeadLetters } from "./pages/dead";
+import { EditJob } from "./pages/edit";
+import { Forecast } from "./pages/forecast";
+import { JobPage } from "./pages/job";
+import { Jobs } from "./pages/jobs";
+import { Overview } from "./pages/overview";
+import { Queues } from "./pages/queues";
+import { RunPage } from "./pages/run";
+import { Runs } from "./pages/runs";
+import { Settings } from "./pages/settings";
+import { Workers } from "./pages/workers";
+import { startKeys } from "./parts/keys";
+import { Palette } from "./parts/palette";
+import { Login, Shell } from "./parts/shell";
+import { Empty, Notes } from "./parts/ui";
+import { Asking } from "./parts/write";
+import "./style.css";
+
+function page() {
+  const parts = path.value.split("/").filter(Boolean).map(decodeURIComponent);
+  const [room, id, verb] = parts;
+  if (!room || room === "login") return <Overview />;
+  if (room === "jobs" && id === "new" && parts.length === 2) return <EditJob key="new" />;
+  if (room === "jobs" && id && verb === "edit") return <EditJob key={id} job={id} />;
+  if (room === "jobs" && id) return <JobPage key={id} job={id} />;
+  if (room === "jobs") return <Jobs />;
+  if (room === "runs" && id) return <RunPage key={id} run={id} />;
+  if (room === "runs") return <Runs />;
+  if (room === "dead-letters") return <DeadLetters />;
+  if (room === "queues") return <Queues />;
+  if (room === "workers") return <Workers />;
+  if (room === "forecast") return <Forecast />;
+  if (room === "alerts") return <Alerts />;
+  if (room === "audit") return <Audit />;
+  if (room === "settings") return <Settings />;
+  return <Empty title="There is no such page"><a href="/">Go to the Overview</a></Empty>;
+}
+
+function App() {
+  if (needsKey.value) return <Login />;
+  return (
+    <>
+      <Shell>{page()}</Shell>
+      <Palette />
+      <Asking />
+      <Notes />
+    </>
+  );
+}
+
+startRouting();
+startKeys();
+startLive();
+render(<App />, document.getElementById("app")!);

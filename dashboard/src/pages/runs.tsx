@@ -1,0 +1,111 @@
+// Every run, newest due time first; skipped and missed ones among them.
+import { useEffect, useState } from "preact/hooks";
+import { curl, enc, get, query, send, type Write } from "../lib/api";
+import { parse, RUN_FILTERS, toQuery, withPart } from "../lib/filter";
+import { problemOf } from "../lib/load";
+import { param, setParams } from "../lib/route";
+import { fingerprint, plural, REASONS } from "../lib/words";
+import type { Run, RunList } from "../types";
+import { FilterBox } from "../parts/filterbox";
+import { RunTable } from "../parts/runtable";
+import { useTitle } from "../parts/shell";
+import { Act, Badge, Copy, Empty, ProblemBox, Skeleton, tell, Time } from "../parts/ui";
+import { useLoad } from "../lib/load";
+
+const TABS: [string, string][] = [["All", ""], ["Running", "running"], ["Queued", "queued"], ["Retrying", "retrying"], ["Dead", "dead"], ["Skipped", "skipped"], ["Succeeded", "succeeded"], ["Cancelled", "cancelled"], ["Scheduled", "pending"]];
+const VALUES = { status: ["running", "queued", "retrying", "dead", "skipped", "succeeded", "cancelled", "pending", "unknown"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d", "30d"], reason: Object.keys(REASONS) };
+const WINDOW = "7d";
+
+export function Runs() {
+  const text = param("f");
+  const filter = parse(text, RUN_FILTERS);
+  if (filter.words && !filter.values.job) filter.values.job = filter.words;
+  const isGrouped = param("group") === "error";
+  // Bounded unless the reader says otherwise, and said on the page.
+  const isBounded = !filter.values.due && param("all") !== "1";
+  const asked = query(minuteSteady(toQuery({ ...filter, words: "", values: isBounded ? { ...filter.values, due: WINDOW } : filter.values }, "job")));
+  const [selected, setSelected] = useState(new Set<string>());
+  const [rows, setRows] = useState<Run[]>([]);
+  useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
+  useEffect(() => setSelected(new Set()), [asked]);
+  const setFilter = (next: string) => setParams({ f: next || null });
+  const picked = rows.filter((run) => selected.has(run.run_id));
+  return (
+    <>
+      <div class="page-head"><div><h1>Runs</h1><p class="dim">{isBounded ? <>Due in the last 7 days. <button type="button" class="plain small" onClick={() => setParams({ all: "1" })}>Look further back</button></> : filter.values.due ? `Due: ${filter.values.due}.` : <>All that are kept. <button type="button" class="plain small" onClick={() => setParams({ all: null })}>Only the last 7 days</button></>}</p></div>
+        <div class="page-actions"><button type="button" aria-pressed={isGrouped} onClick={() => setParams({ group: isGrouped ? null : "error" })}>{isGrouped ? "As a list" : "Group by error"}</button></div></div>
+      <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} placeholder="status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
+      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(text, "status", value))}>{word}</button>)}</div>
+      {isGrouped ? <Groups asked={asked} /> : (
+        <RunTable path={`/runs${asked}`} selected={selected} onSelect={setSelected} onRows={setRows}
+          empty={text ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No runs yet"><a href="/jobs">Look at the jobs, or run one now</a></Empty>} />
+      )}
+      {picked.length > 0 && <Bulk runs={picked} onDone={() => setSelected(new Set())} />}
+    </>
+  );
+}
+
+/** The same address within a minute, or every render would be another list. */
+function minuteSteady(values: Record<string, string>): Record<string, string> {
+  const steady = { ...values };
+  if (steady.due_after) steady.due_after = steady.due_after.replace(/:\d\d\.\d+Z$/, ":00Z");
+  return steady;
+}
+
+const VERBS: { word: string; operation: string; can: (run: Run) => boolean; write: (run: Run) => Write }[] = [
+  { word: "Retry", operation: "retryRun", can: (run) => ["FAILED", "CANCELLED", "UNKNOWN"].includes(run.status), write: (run) => ({ method: "POST", path: `/runs/${run.run_id}/retry`, body: {} }) },
+  { word: "Replay", operation: "replayRun", can: (run) => run.status === "FAILED", write: (run) => ({ method: "POST", path: `/dead-letters/${run.run_id}/replay`, body: {} }) },
+  { word: "Cancel", operation: "cancelRun", can: (run) => ["PENDING", "QUEUED", "RUNNING", "RETRYING"].includes(run.status), write: (run) => ({ method: "POST", path: `/runs/${run.run_id}/cancel`, body: {} }) },
+];
+
+function Bulk({ runs, onDone }: { runs: Run[]; onDone: () => void }) {
+  const [busy, setBusy] = useState("");
+  async function work(verb: (typeof VERBS)[number]): Promise<void> {
+    const able = runs.filter(verb.can);
+    setBusy(verb.word);
+    let refused = 0, detail = "";
+    for (const run of able) {
+      try {
+        await send(verb.write(run));
+      } catch (error) {
+        refused += 1;
+        detail = problemOf(error).detail;
+      }
+    }
+    setBusy("");
+    tell(`${verb.word}: ${plural(able.length - refused, "run")} done${refused ? `, ${refused} refused. ${detail}` : ""}.`, undefined, refused ? "bad" : "good");
+    onDone();
+  }
+  return (
+    <div class="bulk" role="region" aria-label="Selected runs">
+      <strong>{plural(runs.length, "run")}</strong>
+      {VERBS.map((verb) => {
+        const able = runs.filter(verb.can).length;
+        return able > 0 && <Act key={verb.word} operation={verb.operation} onClick={() => void work(verb)} disabled={busy ? "Working…" : ""}>{busy === verb.word ? "Working…" : `${verb.word} ${able}${able < runs.length ? ` of ${runs.length}` : ""}`}</Act>;
+      })}
+      <Copy label="Copy as curl" text={VERBS.flatMap((verb) => runs.filter(verb.can).slice(0, 200).map((run) => curl(verb.write(run)))).join("\n")} />
+      <span class="grow" /><button type="button" class="plain" onClick={onDone}>Clear</button>
+    </div>
+  );
+}
+
+function Groups({ asked }: { asked: string }) {
+  const loaded = useLoad<RunList>(`/runs${asked}${asked ? "&" : "?"}limit=1000${asked.includes("status=") ? "" : "&status=FAILED"}`, { when: (change) => change.runs.some((run) => run.status === "FAILED"), restMs: 5000 }, (path, signal) => get<RunList>(path, signal));
+  if (loaded.problem.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
+  if (!loaded.data.value) return <Skeleton rows={6} />;
+  const groups = new Map<string, Run[]>();
+  for (const run of loaded.data.value.runs) {
+    const key = fingerprint(run.error_message, run.reason);
+    groups.set(key, [...(groups.get(key) ?? []), run]);
+  }
+  if (!groups.size) return <Empty title="No error here" />;
+  return (
+    <section class="panel">
+      <table class="small-table">
+        <thead><tr><th scope="col">Error</th><th scope="col" class="right">Runs</th><th scope="col">Jobs</th><th scope="col">Last</th><th scope="col">Newest</th></tr></thead>
+        <tbody>{[...groups].sort((a, b) => b[1].length - a[1].length).map(([key, runs]) => <tr key={key}><th scope="row">{key}</th><td class="right">{runs.length}</td><td>{[...new Set(runs.map((run) => run.job_name))].slice(0, 3).map((name) => <a key={name} href={`/runs?f=${enc(`job:${name} status:dead`)}`}>{name} </a>)}</td><td><Time at={runs[0].scheduled_for} /></td><td><a href={`/runs/${runs[0].run_id}`}><Badge status={runs[0].status} reason={runs[0].reason} /></a></td></tr>)}</tbody>
+      </table>
+      <p class="dim">Of the newest {loaded.data.value.runs.length} failed runs.</p>
+    </section>
+  );
+}

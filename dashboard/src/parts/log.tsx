@@ -1,0 +1,162 @@
+// The log of a run: only the lines in view exist, so that fifty megabytes scroll like one screen.
+import { signal } from "@preact/signals";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { enc, headers, open } from "../lib/api";
+import { frames } from "../lib/feed";
+import { problemOf } from "../lib/load";
+import { param, setParams } from "../lib/route";
+import type { Problem, RunWithAttempts } from "../types";
+import { announce, copyText, ProblemBox } from "./ui";
+
+const LINE = 18;
+// eslint-disable-next-line no-control-regex
+const ANSI = /\u001b\[[0-9;?]*[A-Za-z]/g;
+
+/** Lines in one growing list; the page is told at most once a frame. */
+class Text {
+  lines: string[] = [];
+  turn = signal(0);
+  bytes = 0;
+  #rest = "";
+  #frame = 0;
+  add(text: string): void {
+    this.bytes += text.length;
+    const parts = (this.#rest + text).split("\n");
+    this.#rest = parts.pop() ?? "";
+    for (const part of parts) this.lines.push(part);
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.turn.value += 1;
+    });
+  }
+  end(): void {
+    if (this.#rest) this.add("\n");
+  }
+}
+
+export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) {
+  const attempt = param("attempt");
+  const text = useMemo(() => new Text(), [run.run_id, attempt]);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [phase, setPhase] = useState<"reading" | "following" | "over">("reading");
+  const [isFollowing, setFollowing] = useState(!isOver);
+  const [isWrapped, setWrapped] = useState(false);
+  const [isFull, setFull] = useState(false);
+  const [word, setWord] = useState("");
+  const [hit, setHit] = useState(0);
+  const [tries, setTries] = useState(0);
+  const [place, setPlace] = useState({ top: 0, height: 440 });
+  const box = useRef<HTMLDivElement>(null);
+  const path = `/runs/${enc(run.run_id)}/logs`;
+
+  useEffect(() => {
+    const abort = new AbortController();
+    setProblem(null);
+    setPhase("reading");
+    const only = attempt ? `attempt=${enc(attempt)}` : "";
+    async function read(): Promise<void> {
+      if (isOver) {
+        const answer = await open(`${path}${only ? `?${only}` : ""}`, { signal: abort.signal });
+        const reader = answer.body!.pipeThrough(new TextDecoderStream() as unknown as ReadableWritablePair<string, Uint8Array>).getReader();
+        for (let part = await reader.read(); !part.done; part = await reader.read()) text.add(part.value);
+      } else {
+        setPhase("following");
+        let last = "";
+        for (let isEnded = false; !isEnded && !abort.signal.aborted; ) {
+          const answer = await open(`${path}?follow=true${only ? `&${only}` : ""}`, { signal: abort.signal, headers: last ? headers({ "Last-Event-ID": last }) : {} });
+          for await (const frame of frames(answer.body!)) {
+            if (frame.id) last = frame.id;
+            if (frame.event === "log") text.add((JSON.parse(frame.data) as { text: string }).text);
+            if (frame.event === "end") isEnded = true;
+          }
+          if (!isEnded) await new Promise((resolve) => setTimeout(resolve, 2000));
+        }
+      }
+      text.end();
+      setPhase("over");
+    }
+    read().catch((error) => !abort.signal.aborted && setProblem(problemOf(error)));
+    return () => abort.abort();
+    // A run that ends while it is followed tells so itself.
+  }, [text, tries]);
+
+  const turn = text.turn.value;
+  const lines = text.lines;
+  useEffect(() => {
+    const element = box.current;
+    if (element && isFollowing) element.scrollTop = element.scrollHeight;
+  }, [turn, isFollowing]);
+  useEffect(() => {
+    const line = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+    if (line && box.current && lines.length >= line) {
+      setFollowing(false);
+      box.current.scrollTop = (line - 4) * LINE;
+    }
+  }, [phase]);
+
+  const hits = useMemo(() => {
+    if (!word) return [];
+    const low = word.toLowerCase();
+    const found: number[] = [];
+    for (let i = 0; i < lines.length && found.length < 10_000; i += 1) if (lines[i].toLowerCase().includes(low)) found.push(i);
+    return found;
+  }, [word, turn]);
+  const step = (by: number) => {
+    if (!hits.length) return;
+    const next = (hit + by + hits.length) % hits.length;
+    setHit(next);
+    setFollowing(false);
+    if (box.current) box.current.scrollTop = (hits[next] - 5) * LINE;
+    announce(`Match ${next + 1} of ${hits.length}`);
+  };
+  const scrolled = () => {
+    const element = box.current!;
+    const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < LINE * 2;
+    if (!isOver && isAtEnd !== isFollowing && phase === "following") setFollowing(isAtEnd);
+    setPlace({ top: element.scrollTop, height: element.clientHeight });
+  };
+  const from = isWrapped ? Math.max(0, lines.length - 2000) : Math.max(0, Math.floor(place.top / LINE) - 20);
+  const to = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((place.top + place.height) / LINE) + 20);
+  const here = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+  const attempts = run.attempts.map((each) => each.attempt_number);
+  return (
+    <section class={`panel ${isFull ? "full" : ""}`} aria-label="Log">
+      <div class="log-tools">
+        {attempts.length > 1 && <select aria-label="Attempt" value={attempt} onChange={(event) => setParams({ attempt: event.currentTarget.value || null })}><option value="">All attempts</option>{attempts.map((n) => <option key={n} value={n}>Attempt {n}</option>)}</select>}
+        <input type="search" aria-label="Find in the log" placeholder="Find" value={word} onInput={(event) => { setWord(event.currentTarget.value); setHit(0); }} onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)} />
+        {word && <span class="dim" role="status">{hits.length ? `${hit + 1} of ${hits.length}` : "not found"}</span>}
+        {word && <><button type="button" onClick={() => step(-1)} aria-label="Previous match">↑</button><button type="button" onClick={() => step(1)} aria-label="Next match">↓</button></>}
+        <span class="grow" />
+        <label><input type="checkbox" checked={isWrapped} onChange={() => setWrapped(!isWrapped)} />wrap</label>
+        {!isOver && <label><input type="checkbox" checked={isFollowing} onChange={() => setFollowing(!isFollowing)} />follow</label>}
+        <button type="button" class="visually-hidden" tabIndex={-1} aria-hidden="true" data-key="w" onClick={() => setWrapped(!isWrapped)} />
+        <button type="button" class="visually-hidden" tabIndex={-1} aria-hidden="true" data-key="f" onClick={() => setFollowing(!isFollowing)} />
+        <button type="button" onClick={() => void copyText(lines.join("\n")).then(() => announce("Copied"))}>Copy</button>
+        <button type="button" onClick={() => download(lines, run.run_id)}>Download</button>
+        <button type="button" data-key="F" aria-pressed={isFull} onClick={() => setFull(!isFull)}>{isFull ? "Smaller" : "Full screen"}</button>
+      </div>
+      {problem && <ProblemBox problem={problem} retry={() => setTries(tries + 1)} />}
+      {lines.length === 0 && phase === "over" ? <p class="dim">No output{run.status === "SKIPPED" ? ": it did not start" : ". This run wrote nothing, or its log is no longer kept"}.</p> : (
+        <div class={`log ${isWrapped ? "wrapped" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
+          {lines.length === 0 && !problem && <p class="dim">{phase === "following" ? "No output yet." : "Reading…"}</p>}
+          {isWrapped && from > 0 && <p class="dim">The last 2,000 lines; switch wrapping off for all of them.</p>}
+          <div class="log-inner" style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
+            {lines.slice(from, to).map((line, i) => {
+              const n = from + i;
+              return <div key={n} class={`line ${word && line.toLowerCase().includes(word.toLowerCase()) ? "hit" : ""} ${here === n + 1 ? "here" : ""}`} style={isWrapped ? {} : { top: `${n * LINE}px` }}><a class="no" href={`#L${n + 1}`} tabIndex={-1} aria-hidden="true">{n + 1}</a><span>{line.replace(ANSI, "").slice(0, isWrapped ? undefined : 4000)}</span></div>;
+            })}
+          </div>
+        </div>
+      )}
+      <p class="dim">{lines.length.toLocaleString("en")} lines{phase === "following" ? ", following" : phase === "reading" ? ", reading…" : ""}</p>
+    </section>
+  );
+}
+
+function download(lines: string[], name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([lines.join("\n")], { type: "text/plain" }));
+  link.download = `${name}.log`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
