@@ -266,6 +266,9 @@ async def register(client: AsyncClient, jobs: Mapping[str, Declared]) -> None:
 
 async def run_remote(app: App, url: str | None, key: str | None, settings: RemoteSettings, *, registers: bool) -> None:
     """Until a signal. The first one drains."""
+    if "*" in settings.queues:
+        detail = "A worker that comes over HTTP names its queues; write HORAE_WORKER_QUEUES=default."
+        raise ApiError(detail, status=422, code="queues_needed")
     async with AsyncClient(url, key) as client:
         if registers:
             await register(client, app.jobs)

@@ -12,7 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from horae.sdk import App, AsyncClient, Client, Context
+from horae.remote_worker import RemoteSettings, run_remote
+from horae.sdk import ApiError, App, AsyncClient, Client, Context
 from horae.sdk.aio import AsyncRun
 from horae.sdk.client import Run
 from horae.sdk.errors import Conflict, Denied, Invalid, NotFound, Stale, Unauthorized, Unavailable, WaitTimeout
@@ -280,6 +281,11 @@ def test_two_handlers_of_one_name_are_refused_with_both_places() -> None:
 
     with pytest.raises(ValueError, match=f"{__file__}:.* and {__file__}:"):
         app.handler("a")(lambda: None)
+
+
+async def test_a_worker_over_http_must_name_its_queues() -> None:
+    with pytest.raises(ApiError, match="names its queues"):
+        await run_remote(App(), "http://127.0.0.1:9", "", RemoteSettings(("*",)), registers=False)
 
 
 def test_a_handler_can_be_called_with_a_context_made_for_a_test() -> None:
