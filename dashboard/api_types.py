@@ -22,7 +22,9 @@ def api_description() -> dict[str, Any]:
     """The OpenAPI document, of an app that nobody will ask anything else."""
     nothing = cast("Any", None)
     commands = Commands(nothing, nothing, str, nothing, ())
-    app = make_app(commands=commands, views=nothing, access=OpenAccess(), around=Around(nothing, nothing, nothing))
+    app = make_app(
+        commands=commands, views=nothing, access=OpenAccess(), around=Around(nothing, nothing, nothing, nothing)
+    )
     route = next(route for route in app.routes if isinstance(route, Route) and route.path == "/openapi.json")
     answer = asyncio.run(route.endpoint(cast("Request", None)))
     return cast("dict[str, Any]", json.loads(answer.body))

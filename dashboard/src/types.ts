@@ -64,6 +64,15 @@ export type BatchAnswer = {
   })[];
 };
 
+export type Beaten = {
+  runs: ({
+    run_id: string;
+    state: "running" | "cancelled" | "lost";
+    reason: string | null;
+  })[];
+  is_draining: boolean;
+};
+
 export type Calendar = {
   exclude?: (string)[];
   include?: (string)[];
@@ -98,6 +107,55 @@ export type ChangeTenant = {
   weight?: number;
   paused?: boolean;
   description?: string;
+};
+
+export type Claim = {
+  worker: string;
+  node?: string;
+  queues?: (string)[];
+  handlers: (string)[];
+  slots?: number;
+  holds: (string)[];
+  wait?: string | number;
+};
+
+export type Claimed = {
+  worker_id: string;
+  runs: ({
+    run_id: string;
+    job_id: string;
+    job: string;
+    tenant: string;
+    handler: string;
+    args: Record<string, unknown>;
+    secrets: Record<string, unknown>;
+    payload: unknown;
+    upstream: Record<string, unknown> | null;
+    attempt: number;
+    max_attempts: number;
+    fence: number;
+    scheduled_for: string;
+    timeout_seconds: number;
+    idempotency_key: string;
+  })[];
+  is_draining: boolean;
+  heartbeat_seconds: number;
+  visibility_seconds: number;
+};
+
+export type Completed = {
+  run_id: string;
+  repeated: boolean;
+};
+
+export type Completion = {
+  fence: number;
+  status: "succeeded" | "failed" | "cancelled" | "released";
+  result?: unknown;
+  error?: string;
+  reason?: "exception" | "exit_code" | "timeout" | "payload_rejected";
+  retry_after?: string | number;
+  retryable?: boolean;
 };
 
 export type DeadList = {
@@ -183,6 +241,13 @@ export type Forecast = {
       queue: string;
       runs: number;
     })[];
+  })[];
+};
+
+export type Heartbeat = {
+  runs: ({
+    run_id: string;
+    fence: number;
   })[];
 };
 
@@ -277,7 +342,7 @@ export type Key = {
   key_id: string;
   name: string;
   tenant: string;
-  role: "viewer" | "operator" | "editor" | "admin";
+  role: "viewer" | "operator" | "editor" | "admin" | "worker";
   scopes: ("jobs" | "runs" | "dead-letters" | "schedules" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "keys" | "tenants" | "audit")[];
   prefix: string;
   requests_per_second: number | null;
@@ -298,7 +363,7 @@ export type KeyShown = {
   key_id: string;
   name: string;
   tenant: string;
-  role: "viewer" | "operator" | "editor" | "admin";
+  role: "viewer" | "operator" | "editor" | "admin" | "worker";
   scopes: ("jobs" | "runs" | "dead-letters" | "schedules" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "keys" | "tenants" | "audit")[];
   prefix: string;
   requests_per_second: number | null;
@@ -311,9 +376,25 @@ export type KeyShown = {
   key: string | null;
 };
 
+export type Left = {
+  worker: string;
+  left: true;
+};
+
+export type LogKept = {
+  run_id: string;
+  kept: boolean;
+};
+
+export type LogPiece = {
+  fence: number;
+  seq: number;
+  text: string;
+};
+
 export type NewKey = {
   name: string;
-  role: "viewer" | "operator" | "editor" | "admin";
+  role: "viewer" | "operator" | "editor" | "admin" | "worker";
   scopes?: ("jobs" | "runs" | "dead-letters" | "schedules" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "keys" | "tenants" | "audit")[];
   expires_at?: string | null;
   expires_in?: string | number;
@@ -666,7 +747,7 @@ export type WebhookSecret = {
 
 export type WhoAmI = {
   actor: string;
-  role: "viewer" | "operator" | "editor" | "admin";
+  role: "viewer" | "operator" | "editor" | "admin" | "worker";
   tenant: string;
   scopes: (string)[];
   may_switch_tenant: boolean;
@@ -695,6 +776,8 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   changeTenant: {"role": "admin", "scope": "tenants"},
   changeWebhook: {"role": "editor", "scope": "webhooks"},
   checkAudit: {"role": "admin", "scope": "audit"},
+  claimRuns: {"role": "worker", "scope": "workers"},
+  completeRun: {"role": "worker", "scope": "runs"},
   createJob: {"role": "editor", "scope": "jobs"},
   createJobs: {"role": "editor", "scope": "jobs"},
   createKey: {"role": "admin", "scope": "keys"},
@@ -721,6 +804,8 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   getStats: {"role": "viewer", "scope": "stats"},
   getTenant: {"role": "admin", "scope": "tenants"},
   getWebhook: {"role": "viewer", "scope": "webhooks"},
+  heartbeat: {"role": "worker", "scope": "workers"},
+  leaveFleet: {"role": "worker", "scope": "workers"},
   listAudit: {"role": "admin", "scope": "audit"},
   listCalendars: {"role": "viewer", "scope": "calendars"},
   listDeadLetters: {"role": "viewer", "scope": "dead-letters"},
@@ -757,4 +842,5 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   testWebhook: {"role": "operator", "scope": "webhooks"},
   watch: {"role": "viewer", "scope": "events"},
   whoAmI: {"role": "viewer", "scope": "whoami"},
+  writeLog: {"role": "worker", "scope": "runs"},
 };
