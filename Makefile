@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup page types pictures run test sim bug chaos soak check lint format lock
+.PHONY: help setup page types pictures run test browser sim bug chaos soak check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -34,7 +34,10 @@ run: setup ## horae on this machine, in the foreground; more words through ARGS=
 	$(BIN)/horae dev $(ARGS)
 
 test: setup ## The whole suite, with the servers it needs; more words through ARGS="-k name"
-	$(BIN)/python -m tests.services $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup $(ARGS)
+	$(BIN)/python -m tests.services $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup --ignore tests/browser $(ARGS)
+
+browser: setup ## The pages in a real Chromium; apart, because its loop and that of other tests do not go together
+	$(BIN)/python -m tests.services $(BIN)/pytest tests/browser $(ARGS)
 
 sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
 	HORAE_TEST_SIM_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest -n auto tests/sim $(ARGS)
