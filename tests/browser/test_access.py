@@ -54,3 +54,11 @@ def test_a_new_key_is_shown_once(page: Page, guarded: Server) -> None:
     page.get_by_role("dialog").press("Escape")
     expect(page.get_by_role("row", name="from-the-page")).to_be_visible()
     assert shown not in page.content()
+
+
+def test_a_key_may_ask_what_it_may_do_whatever_its_scopes(guarded: Server) -> None:
+    made = guarded.call("POST", "/keys", {"name": "narrow", "role": "operator", "scopes": ["runs"]})
+    status, answer = guarded.process.call("GET", "/api/v1/whoami", key=made["key"])
+
+    assert (status, answer["role"], answer["scopes"]) == (200, "operator", ["runs"])
+    assert (answer["tenant"], answer["may_switch_tenant"]) == ("default", False)

@@ -84,7 +84,7 @@ function rotate(each: Key, after: () => void): void {
   ask({ title: `Rotate ${each.name}`, button: "Rotate", write: { method: "POST", path: `/keys/${enc(each.key_id)}/rotate`, body: { overlap: "24h" } }, effect: <p>A new key in its place; the old one works for 24 more hours.</p>, done: (answer) => { after(); shownKey.value = answer as KeyShown; } });
 }
 function revoke(each: Key, after: () => void): void {
-  ask({ title: `Revoke ${each.name}`, button: "Revoke", isDanger: true, typed: each.name, write: { method: "DELETE", path: `/keys/${enc(each.key_id)}` }, effect: <p>Whoever uses {each.prefix}… is refused within two seconds. {each.last_used_at ? <>It was last used <Time at={each.last_used_at} />.</> : "It was never used."}</p>, done: () => { after(); return { text: "Revoked." }; } });
+  ask({ title: `Revoke ${each.name}`, button: "Revoke", isDanger: true, typed: each.name, write: { method: "DELETE", path: `/keys/${enc(each.key_id)}` }, effect: <p>Whoever uses {each.prefix}… is refused within seconds. {each.last_used_at ? <>It was last used <Time at={each.last_used_at} />.</> : "It was never used."}</p>, done: () => { after(); return { text: "Revoked." }; } });
 }
 
 function Tenants() {
