@@ -36,8 +36,9 @@ def find_chromium() -> str | None:
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """For one module, not longer: while it is there, its event loop keeps other tests of this process from theirs."""
     if not (DIST / "index.html").exists():
         missing("the dashboard is not built: `make setup` says why")
     if find_chromium() is None:
