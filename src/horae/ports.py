@@ -91,8 +91,7 @@ class LeaseStore(Protocol):
     def release_leases(self, owner: str) -> Awaitable[None]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class DueTimer:
+class DueTimer(NamedTuple):
     job_id: str
     shard: int
     due_us: int
@@ -113,8 +112,7 @@ class Scan:
     next_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     timer: DueTimer
     epoch: int
     plan: Plan
@@ -147,8 +145,7 @@ class Lines:
     now_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A run that is ours until its token is no longer current. `spec` is filled from a cache when None."""
 
     run_id: str
@@ -191,8 +188,7 @@ class ClaimStore(Protocol):
     def limits(self) -> Awaitable[list[Limit]]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """The end of a run, fenced by the token of its last attempt."""
 
     run_id: str

@@ -12,11 +12,15 @@ from horae.core.job import Definition
 from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
+from horae.lanes import abreast
 from horae.ports import Decision, DueTimer, PlanStore
 from horae.scheduler.shards import Shards
 from horae.telemetry import oops, watch
 
 AT_ONCE = 1000
+# A backlog is planned in two lanes, each with half of the shards: the database works on one while we think about the
+# other.
+LANES = 2
 POLL_SECONDS = 1.0
 HELD_SECONDS = 0.5
 
@@ -39,7 +43,19 @@ class Planner:
         self._wake_workers = wake_workers
 
     async def tick(self) -> float:
-        held = self._shards.held
+        delay = await self._plan()
+        if delay:
+            return delay
+        await abreast(*(self._plan_all(lane) for lane in range(LANES)))
+        return 0.0
+
+    async def _plan_all(self, lane: int) -> None:
+        while not await self._plan(lane):
+            pass
+
+    async def _plan(self, lane: int | None = None) -> float:
+        """One batch, and in how many seconds the next one may be due."""
+        held = {shard: epoch for shard, epoch in self._shards.held.items() if lane in (None, shard % LANES)}
         if not held:
             return HELD_SECONDS
         sent = asyncio.get_running_loop().time()
