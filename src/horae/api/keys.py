@@ -92,15 +92,15 @@ class Keys:
         if missing:
             raise Invalid(missing)
         fields["expires_us"] = await self._expiry(fields.pop("expires_at", None), fields.pop("expires_in", None))
-        return await self._shown(call, *await self._commands.create_key(call.caller, fields, call.once))
+        return await self._shown(call, *await self._commands.keys.create(call.caller, fields, call.once))
 
     async def revoke(self, call: Call) -> Reply:
-        return Reply({"revoked": True, "key_id": await self._commands.revoke_key(call.caller, call.word("key"))})
+        return Reply({"revoked": True, "key_id": await self._commands.keys.revoke(call.caller, call.word("key"))})
 
     async def rotate(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), {"overlap": parse_duration})
         overlap_us = fields.get("overlap", OVERLAP_US)
-        made = await self._commands.rotate_key(call.caller, call.word("key"), overlap_us, call.once)
+        made = await self._commands.keys.rotate(call.caller, call.word("key"), overlap_us, call.once)
         return await self._shown(call, *made)
 
     async def _expiry(self, at_us: int | None, in_us: int | None) -> int | None:
