@@ -35,9 +35,8 @@ FROM line
 
 _CLAIM = """
 UPDATE runs
-SET state = 'running', attempt = runs.attempt + 1, token = horae_fence(), worker = :worker,
-    started_us = horae_now(), reason = NULL
-"""
+SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = horae_now(), reason = NULL,
+    token = """
 # In the order of Claimed.
 _CLAIMED = """
 RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_us, runs.run_at_us, runs.attempt,
@@ -59,7 +58,7 @@ WITH taken AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) AS first
 )
-{_CLAIM}
+{_CLAIM} horae_fence()
 FROM taken
 WHERE runs.id = taken.id
 {_CLAIMED}
@@ -67,16 +66,31 @@ WHERE runs.id = taken.id
 
 # SQLite: no LATERAL, but a statement a line costs no round trip there.
 CLAIM_LINE = Statement(f"""
-{_CLAIM}
-WHERE id IN (
-    SELECT id
-    FROM runs
-    WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
-    ORDER BY available_us
-    LIMIT :n
-)
+{_CLAIM} :fence + first.place
+FROM (
+    SELECT id, row_number() OVER () AS place
+    FROM (
+        SELECT id
+        FROM runs
+        WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
+        ORDER BY available_us
+        LIMIT :n
+    ) AS line
+) AS first
+WHERE runs.id = first.id
 {_CLAIMED}
 """)
+
+# SQLite has no sequence: so many tokens above all that were ever given.
+FENCE = Statement(
+    "SELECT 0 AS fence",
+    sqlite="""
+    UPDATE meta
+    SET value = CAST(value AS INTEGER) + :n
+    WHERE key = 'fence'
+    RETURNING CAST(value AS INTEGER) - :n AS fence
+    """,
+)
 
 # One gate at a time: two of them could each see the last free place.
 GATE_LOCK = Statement("SELECT pg_advisory_xact_lock(7449)", sqlite="SELECT 1")
@@ -124,11 +138,13 @@ JOIN {rows:wanted(job_id text, version integer)} ON v.job_id = wanted.job_id AND
 
 LIMITS = Statement("SELECT tenant, queue, max_running, is_paused, weight FROM limits")
 
-START = Statement(f"""
-{_CLAIM}
-WHERE id IN (SELECT id FROM {{rows:chosen(id text)}}) AND state = 'queued'
+_START = f"""
+{_CLAIM} %s
+FROM {{rows:chosen(id text, place integer)}}
+WHERE runs.id = chosen.id AND runs.state = 'queued'
 {_CLAIMED}
-""")
+"""
+START = Statement(_START % "horae_fence()", sqlite=_START % ":fence + chosen.place")
 
 # Waiting runs of a job that are older than the one that replaces them.
 OLDER = Statement("""
@@ -180,18 +196,26 @@ def claim_postgres(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Cla
 
 @transaction
 def claim_sqlite(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
+    fence = yield from _fence(sum(n for _, n in shares))
     claimed: list[Claimed] = []
     for bucket, n in shares:
-        rows = yield CLAIM_LINE(worker=worker, bucket=bucket, n=n)
+        rows = yield CLAIM_LINE(worker=worker, bucket=bucket, n=n, fence=fence + len(claimed))
         claimed += [Claimed(*row.values()) for row in rows]
     return claimed
+
+
+def _fence(n: int) -> Steps[int]:
+    return int((yield FENCE(n=n))[0]["fence"])
 
 
 @transaction
 def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[list[Claimed]]:
     yield GATE_LOCK()
-    verdicts = yield from _judge(buckets, room)
-    rows = yield START(worker=worker, chosen=_ids(verdicts.start))
+    start = (yield from _judge(buckets, room)).start
+    if not start:
+        return []
+    fence = yield from _fence(len(start))
+    rows = yield START(worker=worker, fence=fence, chosen=[(id_, place) for place, id_ in enumerate(start, 1)])
     return [Claimed(*row.values()) for row in rows]
 
 

@@ -80,7 +80,8 @@ class Statement:
 
     `:name` is a parameter. `{rows:batch(id text, n bigint)}` is a table made from the parameter `batch`, a list of
     tuples in that order. `{skip_locked}` locks what is read and passes over what others hold. `FOR UPDATE` and `FOR
-    SHARE` fall away on SQLite, whose single writer needs no row locks.
+    SHARE` fall away on SQLite, whose single writer needs no row locks; `horae_now()` is a parameter there, since a call
+    from SQLite back into Python, for each row and under the interpreter's lock, cost more than the row itself.
     """
 
     def __init__(self, text: str, *, sqlite: str | None = None) -> None:
@@ -94,12 +95,11 @@ class Statement:
     def for_sqlite(self) -> str:
         return self._render("sqlite")[0]
 
-    def sqlite_params(self, params: dict[str, Any]) -> dict[str, Any]:
-        self._render("sqlite")
-        names = self._rendered["sqlite"][1]
-        if not names:
-            return params
-        return {key: json.dumps(value) if key in names else value for key, value in params.items()}
+    def sqlite_params(self, params: dict[str, Any], now_us: int) -> dict[str, Any]:
+        names = self._render("sqlite")[1]
+        values = {key: json.dumps(value) if key in names else value for key, value in params.items()}
+        values["horae_now"] = now_us
+        return values
 
     def for_postgres(self) -> tuple[str, tuple[str, ...]]:
         """The text with numbered parameters, and what each number stands for: `name`, or `name#column`."""
@@ -137,7 +137,8 @@ class Statement:
             return f"(SELECT {', '.join(columns)} FROM json_each(:{match[1]})) AS {match[1]}"
 
         text = _ROWS.sub(rows, self._sqlite or self.text)
-        return _LOCKS.sub("", text.replace("{skip_locked}", "")), tuple(batches)
+        text = text.replace("{skip_locked}", "").replace("horae_now()", ":horae_now")
+        return _LOCKS.sub("", text), tuple(batches)
 
     def _render_postgres(self) -> tuple[str, tuple[str, ...]]:
         names: list[str] = []

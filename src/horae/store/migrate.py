@@ -96,7 +96,8 @@ async def _migrate_postgres(database: PostgresDatabase) -> list[str]:
             for migration in migrations("postgres"):
                 if migration.number in applied:
                     continue
-                await connection.execute(migration.text)
+                if migration.text.strip():  # some are about SQLite alone
+                    await connection.execute(migration.text)
                 await connection.execute(
                     "INSERT INTO schema_migrations VALUES ($1, $2)", migration.number, migration.name
                 )
@@ -125,5 +126,4 @@ async def _migrate_sqlite(database: SqliteDatabase | MemoryDatabase) -> list[str
             done.append(migration.name)
 
     await database.script(work)
-    database.open_fence()
     return done

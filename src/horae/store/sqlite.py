@@ -27,7 +27,8 @@ T = TypeVar("T")
 MINIMUM_VERSION = (3, 38, 0)  # for ->> and RETURNING
 GROUP = 256
 VIEWERS = 2
-FENCE_BITS = 40
+# A checkpoint every 40 MB, not every 4: it waits for the disk twice, and everybody waits for it.
+PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF", "cache_size=-65536", "wal_autocheckpoint=10000")
 
 
 def system_now_us() -> int:
@@ -69,15 +70,15 @@ class SqliteDatabase:
         """Migrations: raw access, on the writer thread's connection, before anything else runs."""
         work(self._connection.raw)
 
-    def open_fence(self) -> None:
-        """Tokens of this process are above all of those before it: the generation is kept in the file."""
-        self._connection.open_fence()
-
     async def close(self) -> None:
-        for thread in self._threads:
+        # The writer last: who closes last moves what is in the log into the file, and a reader may not.
+        writer, *readers = self._threads
+        for thread in readers:
             thread.items.put(None)
-        for thread in self._threads:
+        for thread in readers:
             await asyncio.to_thread(thread.join)
+        writer.items.put(None)
+        await asyncio.to_thread(writer.join)
         if self._lock is not None:
             self._lock.close()
 
@@ -111,9 +112,6 @@ class MemoryDatabase:
     async def script(self, work: Callable[[sqlite3.Connection], None]) -> None:
         work(self._connection.raw)
 
-    def open_fence(self) -> None:
-        self._connection.open_fence()
-
     async def close(self) -> None:
         self._connection.raw.close()
 
@@ -124,19 +122,11 @@ class Connection:
     def __init__(self, path: str, now_us: Callable[[], int]) -> None:
         self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
         self.raw.row_factory = _row
-        self._fence = 0
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF", "cache_size=-65536"):
+        self._now_us = now_us
+        for pragma in PRAGMAS:
             self.raw.execute(f"PRAGMA {pragma}")
         self.raw.create_function("horae_now", 0, now_us)
-        self.raw.create_function("horae_fence", 0, self._next_fence)
         self.raw.create_function("horae_run_id", 3, run_id, deterministic=True)
-
-    def open_fence(self) -> None:
-        self.raw.execute("INSERT OR IGNORE INTO meta (key, value) VALUES ('fence', '0')")
-        row = self.raw.execute(
-            "UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'fence' RETURNING value"
-        ).fetchone()
-        self._fence = int(row["value"]) << FENCE_BITS
 
     def drive(self, transaction: Transaction[Any]) -> Any:
         steps = transaction.steps()
@@ -148,12 +138,13 @@ class Connection:
             return end.value
 
     def _fetch(self, statement: Any, params: dict[str, Any]) -> Rows:
-        cursor = self.raw.execute(statement.for_sqlite(), statement.sqlite_params(params))
-        return cursor.fetchall() if cursor.description else []
-
-    def _next_fence(self) -> int:
-        self._fence += 1
-        return self._fence
+        cursor = self.raw.cursor()
+        cursor.row_factory = None  # one look at the names for all rows
+        cursor.execute(statement.for_sqlite(), statement.sqlite_params(params, self._now_us()))
+        if not cursor.description:
+            return []
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, values, strict=True)) for values in cursor]
 
 
 def _row(cursor: sqlite3.Cursor, values: tuple[Any, ...]) -> dict[str, Any]:
