@@ -21,7 +21,7 @@ from horae.testing import Horae, virtual
 from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import World
-from tests.scenario.test_api import assert_problem, create, end, pointers, run_now
+from tests.scenario.asking import assert_problem, create, end, pointers, run_now
 
 Api = httpx2.AsyncClient
 
