@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from horae.sdk import Client, Run
+from horae.sdk import Client
+from horae.sdk.client import Run
 from tests.system.harness import Process, wait_for
 from tests.system.test_processes import KEY, QUICK, SECRET, Start, fleet_environment, migrate, start
 
