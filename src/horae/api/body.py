@@ -152,9 +152,9 @@ async def read_items(request: Request, body: bytes, name: str) -> list[Any | Hor
     if not _is_json(media_type):
         raise _unsupported(request, "application/json or application/x-ndjson")
     document = await _off_the_loop(partial(decode, body), len(body))
-    items: list[Any | HoraeError] | None = read_fields(document, {name: check_items}, deep=False).get(name)
-    if items is None:
-        raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', f'Write {{"{name}": […]}}.')])
+    fields = read_fields(document, {name: check_items}, deep=False)
+    require(fields, {name: f'Write {{"{name}": […]}}.'})
+    items: list[Any | HoraeError] = fields[name]
     return items
 
 
@@ -195,6 +195,15 @@ def read_fields(
     }
     found.finish()
     return values
+
+
+def require(fields: Mapping[str, Any], hints: Mapping[str, str], pointer: str = "") -> None:
+    """Raises Invalid with every name that is missing, and its hint."""
+    missing = [
+        Fault(f"{pointer}/{name}", f'"{name}" is missing.', hint) for name, hint in hints.items() if name not in fields
+    ]
+    if missing:
+        raise Invalid(missing)
 
 
 def check_instant(value: Any, pointer: str) -> int:
