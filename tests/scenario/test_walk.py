@@ -10,7 +10,7 @@ from horae.commands import Caller, RunRequest
 from horae.ports import Outcome, Request
 from horae.store.database import Statement, Transaction
 from horae.testing import START_US, Horae, virtual
-from horae.worker import loop
+from horae.worker import opening
 from tests.scenario.scripted import Scripted, failing, sleeping
 
 
@@ -223,10 +223,27 @@ async def test_output_with_odd_escapes_is_kept_as_it_is_and_handed_on() -> None:
 @virtual
 async def test_a_small_cache_of_definitions_never_loses_what_is_about_to_run() -> None:
     work = Scripted()
-    with patch.object(loop, "SPECS_KEPT", 5):
+    with patch.object(opening, "SPECS_KEPT", 5):
         async with Horae(executors={"noop": work}) as horae:
             for n in range(40):
                 await horae.create({"name": f"j{n}", "type": "noop", "schedule": "*/5 * * * * *"})
             await horae.advance(31)
 
     assert len(work.requests) == 40 * 6
+
+
+@virtual
+async def test_a_run_without_one_of_its_secrets_ends_and_those_beside_it_start() -> None:
+    target = {"url": "https://example.com/", "headers": {"A": "{{ secret.ONE }}", "B": "{{ secret.TWO }}"}}
+    async with Horae(executors={"http": Scripted()}, secrets={"ONE": "1", "TWO": "2"}) as horae:
+        bad = await horae.create({"name": "bad", "type": "http", "target": target})
+        good = await horae.create({"name": "good", "type": "http", "target": "https://example.com/"})
+        await horae.commands.secrets.delete(horae.caller, "TWO")
+        for name in ("bad", "good"):
+            await horae.run(name)
+        await horae.advance(2)
+        (refused,), (started,) = await horae.runs(bad), await horae.runs(good)
+
+    assert (refused["status"], refused["reason"]) == ("failed", "payload_rejected")
+    assert "There is no secret TWO" in refused["error"]
+    assert (started["status"], started["attempt"]) == ("succeeded", 1)
