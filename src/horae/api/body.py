@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 from starlette.requests import Request
 
 from horae.api.problems import Refused
-from horae.core.checks import Check, Collector, escape, nearest, refuse, shown, unsound
+from horae.core.checks import Check, Collector, escape, nearest, refuse, shown
 from horae.core.duration import parse_instant
 from horae.core.errors import Fault, HoraeError, Invalid
 from horae.core.schedule import HORIZON_US
+from horae.core.sound import unsound
 
 MOST_BYTES = 1 << 20
 MOST_BATCH_BYTES = 64 << 20

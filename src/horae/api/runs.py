@@ -27,10 +27,11 @@ from horae.api.query import (
 from horae.api.shapes import attempts_answer, is_over, run_answer, run_status
 from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.commands import Commands, RunRequest
-from horae.core.checks import FIELDS, Collector, check_size, short_text, unsound
+from horae.core.checks import FIELDS, Collector, check_size, short_text
 from horae.core.document import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
+from horae.core.sound import unsound
 from horae.ports import JsonObject, Page, ViewStore
 
 BATCH = Takes("RunBatch", most_bytes=MOST_BATCH_BYTES)
