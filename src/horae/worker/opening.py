@@ -44,15 +44,16 @@ class Opener:
             definition, names = specs[run.job_id, run.version]
             secrets = {name: found[run.tenant, name] for name in names if (run.tenant, name) in found}
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
-            missing = names - secrets.keys()
-            request = no_secret(missing) if missing else request_of(run, definition, given, secrets)
+            is_complete = len(secrets) == len(names)
+            request = request_of(run, definition, given, secrets) if is_complete else no_secret(names - secrets.keys())
             opened.append(Opened(run, definition, request, secrets))
         return opened
 
     async def specs(self, wanted: Iterable[Version]) -> dict[Version, Spec]:
         """Of each version; from the store only if it has not been asked for of late."""
         wanted = set(wanted)
-        found = {key: self._kept[key] for key in wanted & self._kept.keys()}
+        # Asked one by one: a set operation with the keys of the cache may walk all of it.
+        found = {key: self._kept[key] for key in wanted if key in self._kept}
         if missing := wanted - found.keys():
             found |= {key: read_spec(text) for key, text in (await self._store.specs(sorted(missing))).items()}
         for key, spec in found.items():
