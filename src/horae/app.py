@@ -68,7 +68,8 @@ class App:
         self.store: Store = open_store(settings.database_url)
         self._executors = _executors(settings, handlers or {})
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
-        self._sender = WebhookSender(allow_ranges(settings.egress_allow))
+        self._allow = allow_ranges(settings.egress_allow)
+        self._sender = WebhookSender(self._allow)
         self._vault = Vault(_secret_key(settings), settings.old_secret_key)
         tools = Tools(self._executors, tuple(needs), self._vault, self._sender)
         self._node = Node(self.store, settings, tools, new_id, socket.gethostname())
@@ -140,8 +141,7 @@ class App:
 
     async def _save_jobs(self) -> None:
         """As they are declared: made if they are new, changed where they differ; a pause stays."""
-        allow = allow_ranges(self.settings.egress_allow)
-        commands = Commands(self.store, self._vault, new_id, self._node.wake, allow)
+        commands = Commands(self.store, self._vault, new_id, self._node.wake, self._allow)
         for job in self._jobs:
             try:
                 await commands.jobs.put(Caller(DEFAULT_TENANT, "worker"), job.name, dict(job.document), None, None)
@@ -192,7 +192,6 @@ class App:
         return access
 
     def _make_app(self, access: Access) -> Starlette:
-        allow = allow_ranges(self.settings.egress_allow)
         remote = self._node.remote_workers()
 
         def wake() -> None:
@@ -200,7 +199,7 @@ class App:
             remote.wake()
 
         return make_app(
-            commands=Commands(self.store, self._vault, new_id, wake, allow),
+            commands=Commands(self.store, self._vault, new_id, wake, self._allow),
             views=self.store,
             access=access,
             around=Around(self._explain, self._export, self._not_ready, remote, self._stopping.is_set),

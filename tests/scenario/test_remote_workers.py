@@ -13,8 +13,8 @@ from horae.api.access import Access, KeyAccess, key_hash
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
+from tests.scenario.asking import assert_problem
 from tests.scenario.conftest import ADDRESS, app_over
-from tests.scenario.test_api import assert_problem
 
 Api = httpx2.AsyncClient
 ADMIN = "an-admin-key"

@@ -21,7 +21,7 @@ from horae.testing import Horae, virtual
 from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import World
-from tests.scenario.test_api import assert_problem, create, end, pointers, run_now
+from tests.scenario.asking import assert_problem, create, end, pointers, run_now
 
 Api = httpx2.AsyncClient
 
@@ -433,6 +433,38 @@ async def test_a_forecast_is_counted_once_for_all_who_ask(store: Store, api: Api
 
     assert counted == 1
     assert len({answer.text for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+async def test_a_forecast_that_was_just_counted_is_not_counted_again(
+    store: Store, api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    version = await store.schedules_version("default")
+    is_counted = asyncio.Event()
+    asked = counted = 0
+    count = Forecasts._count
+
+    async def second_comes_at_the_end(_: str) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            await is_counted.wait()
+            await asyncio.sleep(0)
+        return version
+
+    async def counting(self: Forecasts, *args: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        answer = await count(self, *args)
+        is_counted.set()
+        return answer
+
+    monkeypatch.setattr(store, "schedules_version", second_comes_at_the_end)
+    monkeypatch.setattr(Forecasts, "_count", counting)
+
+    await asyncio.gather(*(api.get("forecast?bucket=1h") for _ in range(2)))
+
+    assert (asked, counted) == (2, 1)
 
 
 # Events

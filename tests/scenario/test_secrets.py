@@ -15,7 +15,7 @@ from horae.worker.attempt import Output, report, request_of
 from horae.worker.results import Results
 from horae.worker.secrets import Secrets
 from tests.conformance.world import TENANT, World
-from tests.scenario.test_api import Api, assert_problem, create, pointers
+from tests.scenario.asking import Api, assert_problem, create, pointers
 
 VALUE = "S3CR3T-xyz"
 TARGET = {"url": "https://example.com/", "headers": {"Authorization": "Bearer {{ secret.TOKEN }}"}}

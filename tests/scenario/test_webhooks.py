@@ -19,8 +19,8 @@ from horae.testing import VAULT
 from horae.vault import tenant_secret
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import LATE_SECONDS, TENANT, World
+from tests.scenario.asking import Api, assert_problem, create, pointers
 from tests.scenario.conftest import ADDRESS, app_over
-from tests.scenario.test_api import Api, assert_problem, create, pointers
 from tests.unit.test_webhooks import accepts
 
 

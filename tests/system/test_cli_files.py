@@ -37,11 +37,6 @@ def server(tmp_path: Path) -> Iterator[Process]:
     process.terminate()
 
 
-@pytest.fixture
-def horae(server: Process, tmp_path: Path) -> Shell:
-    return Shell(tmp_path, server.port)
-
-
 def write(horae: Shell, text: str, name: str = "jobs.yaml") -> str:
     (horae.home / name).write_text(text)
     return name

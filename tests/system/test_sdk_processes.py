@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from horae.sdk import Client
+from horae.sdk.client import Run
 from tests.system.harness import Process, wait_for
 from tests.system.test_processes import KEY, QUICK, SECRET, Start, fleet_environment, migrate, start
 
@@ -129,16 +130,24 @@ def notes(folder: Path, word: str) -> list[list[str]]:
     return [line[1:] for line in lines if line[0] == word]
 
 
+def start_slow(
+    client: Client, horae: Process, start_worker: StartWorker, folder: Path, seconds: float
+) -> tuple[Any, Run]:
+    """A worker over HTTP, and a run that it has begun."""
+    client.secrets.put("TOKEN", "correct horse")
+    worker = start_worker(HORAE_URL=address(horae))
+    wait_for(lambda: jobs(client))
+    run = client.jobs.run("slow", payload={"seconds": seconds})
+    wait_for(lambda: notes(folder, "start"))
+    return worker, run
+
+
 def test_a_killed_worker_over_http_loses_its_run_to_another(
     start: Start, start_worker: StartWorker, tmp_path: Path
 ) -> None:
     horae = start("dev", *QUICK)
     with Client(address(horae)) as client:
-        client.secrets.put("TOKEN", "correct horse")
-        first = start_worker(HORAE_URL=address(horae))
-        wait_for(lambda: jobs(client))
-        run = client.jobs.run("slow", payload={"seconds": 1.5})
-        wait_for(lambda: notes(tmp_path, "start"))
+        first, run = start_slow(client, horae, start_worker, tmp_path, 1.5)
         first.kill()
         first.wait()
         second = start_worker(HORAE_URL=address(horae))
@@ -159,11 +168,7 @@ def test_a_cancelled_run_is_stopped_on_a_worker_over_http(
 ) -> None:
     horae = start("dev", *QUICK)
     with Client(address(horae)) as client:
-        client.secrets.put("TOKEN", "correct horse")
-        start_worker(HORAE_URL=address(horae))
-        wait_for(lambda: jobs(client))
-        run = client.jobs.run("slow", payload={"seconds": 30})
-        wait_for(lambda: notes(tmp_path, "start"))
+        _, run = start_slow(client, horae, start_worker, tmp_path, 30)
 
         run.cancel()
 
@@ -176,11 +181,7 @@ def test_a_frozen_worker_gives_its_runs_up_when_it_wakes(
 ) -> None:
     horae = start("dev", *QUICK)
     with Client(address(horae)) as client:
-        client.secrets.put("TOKEN", "correct horse")
-        first = start_worker(HORAE_URL=address(horae))
-        wait_for(lambda: jobs(client))
-        run = client.jobs.run("slow", payload={"seconds": 3})
-        wait_for(lambda: notes(tmp_path, "start"))
+        first, run = start_slow(client, horae, start_worker, tmp_path, 3)
         first.send_signal(signal.SIGSTOP)
         start_worker(HORAE_URL=address(horae))
         wait_for(lambda: len(notes(tmp_path, "start")) == 2)

@@ -34,6 +34,8 @@ BAD_AT_ONCE = 200
 BAD_A_SECOND = 10
 MOST_ADDRESSES = 10_000
 LONGEST_KEY = 8192
+# How often it is written down which keys were used.
+FLUSH_SECONDS = 30.0
 
 Headers = Mapping[str, str]
 """Of one request; names are found in any case."""
@@ -168,9 +170,6 @@ class KeyAccess:
             self._bad.move_to_end(address)
             if len(self._bad) > MOST_ADDRESSES:
                 self._bad.popitem(last=False)
-
-
-FLUSH_SECONDS = 30.0
 
 
 def check_role(operation: Operation, caller: Caller) -> None:

@@ -10,21 +10,21 @@ from starlette.responses import Response, StreamingResponse
 
 from horae.api.body import check_instant
 from horae.api.operation import Call, Operation, Reply, get
-from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Cursor, Parameter, bad_cursor, before_of
+from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Parameter, bad_cursor, before_of, cut
+from horae.api.schema_words import TIME
 from horae.api.shapes import audit_answer
 from horae.core.checks import short_text
 from horae.ports import ViewStore
 
 EXPORT_PAGE = 500
 
-_TIME = {"type": "string", "format": "date-time"}
 FILTERS = (
     Parameter("actor", short_text, "By this name"),
     Parameter("key", short_text, "By the key of this id"),
     Parameter("action", short_text, "This action, such as job.changed, or a family of them, such as job"),
     Parameter("target", short_text, "To this: the id of a job, run or key, the name of a tenant or queue"),
-    Parameter("since", check_instant, "From this time on", _TIME),
-    Parameter("until", check_instant, "Before this time", _TIME),
+    Parameter("since", check_instant, "From this time on", TIME),
+    Parameter("until", check_instant, "Before this time", TIME),
 )
 
 
@@ -47,8 +47,8 @@ class Audit:
             raise bad_cursor("/query/cursor")
         before_id = None if before is None else int(before)
         rows = await self._views.audit_entries(call.caller.tenant, _filters(call.query), before_id, limit + 1)
-        cursor = Cursor("audit", None, str(rows[limit - 1]["id"])).text() if len(rows) > limit else None
-        return Reply({"entries": [audit_answer(row) for row in rows[:limit]], "next_cursor": cursor})
+        page, cursor = cut(rows, limit, "audit")
+        return Reply({"entries": [audit_answer(row) for row in page], "next_cursor": cursor})
 
     async def export(self, call: Call) -> Response:
         return StreamingResponse(self._lines(call.caller.tenant), media_type="application/x-ndjson")

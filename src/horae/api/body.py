@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 from starlette.requests import Request
 
 from horae.api.problems import Refused
-from horae.core.checks import Check, Collector, escape, nearest, refuse, shown, unsound
+from horae.core.checks import Check, Collector, escape, nearest, refuse, shown
 from horae.core.duration import parse_instant
 from horae.core.errors import Fault, HoraeError, Invalid
 from horae.core.schedule import HORIZON_US
+from horae.core.sound import unsound
 
 MOST_BYTES = 1 << 20
 MOST_BATCH_BYTES = 64 << 20
@@ -152,9 +153,9 @@ async def read_items(request: Request, body: bytes, name: str) -> list[Any | Hor
     if not _is_json(media_type):
         raise _unsupported(request, "application/json or application/x-ndjson")
     document = await _off_the_loop(partial(decode, body), len(body))
-    items: list[Any | HoraeError] | None = read_fields(document, {name: check_items}, deep=False).get(name)
-    if items is None:
-        raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', f'Write {{"{name}": […]}}.')])
+    fields = read_fields(document, {name: check_items}, deep=False)
+    require(fields, {name: f'Write {{"{name}": […]}}.'})
+    items: list[Any | HoraeError] = fields[name]
     return items
 
 
@@ -195,6 +196,15 @@ def read_fields(
     }
     found.finish()
     return values
+
+
+def require(fields: Mapping[str, Any], hints: Mapping[str, str], pointer: str = "") -> None:
+    """Raises Invalid with every name that is missing, and its hint."""
+    missing = [
+        Fault(f"{pointer}/{name}", f'"{name}" is missing.', hint) for name, hint in hints.items() if name not in fields
+    ]
+    if missing:
+        raise Invalid(missing)
 
 
 def check_instant(value: Any, pointer: str) -> int:

@@ -12,19 +12,17 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 
-import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from horae.api.operation import Call, Operation, get
 from horae.api.shapes import changed_job, changed_run
+from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
 from horae.ports import Happened, JsonObject, ViewStore
 
 POLL_SECONDS = 1.0
 STALE_SECONDS = 60.0
-SIGN_OF_LIFE = b": still here\n\n"
-SIGN_OF_LIFE_SECONDS = 10.0
 KEPT = 10_000
 AT_ONCE = 1000
 # A change is seen when it is committed, which is a little after the time that it bears.
@@ -43,8 +41,7 @@ class Event:
     document: JsonObject
 
     def frame(self) -> bytes:
-        body = msgspec.json.encode(self.document)
-        return b"id: %d\nevent: %b\ndata: %b\n\n" % (self.at_us, self.kind.encode(), body)
+        return frame(self.kind, self.document, str(self.at_us))
 
 
 class Feed:
@@ -124,7 +121,6 @@ class Events:
     async def _stream(self, tenant: str, since_us: int | None) -> AsyncIterator[bytes]:
         self._feed.watched[tenant] += 1
         try:
-            # Servers hold the headers back until there is something to send with them.
             yield SIGN_OF_LIFE
             async for frame in self._frames(tenant, since_us):
                 yield frame
@@ -141,7 +137,7 @@ class Events:
         if since_us is not None:
             async for frame in self._caught_up(tenant, since_us):
                 yield frame
-        quiet_seconds = 0.0
+        quiet = Quiet()
         while not self._is_stopping():
             await self._feed.look()
             events, has_gap = self._feed.after(number)
@@ -151,9 +147,7 @@ class Events:
             ours = [event for event in events if event.tenant == tenant]
             for event in ours:
                 yield event.frame()
-            quiet_seconds = 0.0 if ours else quiet_seconds + POLL_SECONDS
-            if quiet_seconds >= SIGN_OF_LIFE_SECONDS:
-                quiet_seconds = 0.0
+            if quiet.is_too_long(POLL_SECONDS, has_spoken=bool(ours)):
                 yield SIGN_OF_LIFE
             await asyncio.sleep(POLL_SECONDS)
 
@@ -172,7 +166,7 @@ class Events:
 
 def _gap(at_us: int) -> bytes:
     """Something before this instant was not sent: read the lists anew."""
-    return b'id: %d\nevent: gap\ndata: {"until":"%b"}\n\n' % (at_us, format_instant(at_us).encode())
+    return frame("gap", {"until": format_instant(at_us)}, str(at_us))
 
 
 def _last_event(call: Call) -> int | None:

@@ -53,13 +53,17 @@ class Forecasts:
         task = self._counting.get(key)
         if task is None:
             # Whoever asks the same meanwhile waits for the same answer, also when the first one goes away.
-            task = self._counting[key] = asyncio.create_task(self._count(tenant, span))
+            task = self._counting[key] = asyncio.create_task(self._count_and_keep(key, span))
             task.add_done_callback(lambda _: self._counting.pop(key, None))
-        answer = await asyncio.shield(task)
+        return Reply(await asyncio.shield(task))
+
+    async def _count_and_keep(self, key: _Key, span: Span) -> JsonObject:
+        """Kept before it is no longer being counted: whoever comes in between would count anew."""
+        answer = await self._count(key[0], span)
         self._kept[key] = (time.monotonic() + KEPT_SECONDS, answer)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return Reply(answer)
+        return answer
 
     async def _count(self, tenant: str, span: Span) -> JsonObject:
         forecast, after, jobs, is_complete = Forecast(span), None, 0, True

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any
 
-from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items, stream_lines
+from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items, require, stream_lines
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
 from horae.api.problems import problem_of
 from horae.api.query import (
@@ -26,7 +27,7 @@ from horae.api.query import (
 )
 from horae.api.runs import list_runs, read_run, refuse_past
 from horae.api.shapes import job_answer, status_answer, versions_answer
-from horae.commands import BackfillRequest, Commands
+from horae.commands import BackfillRequest, Commands, undone
 from horae.core.checks import FIELDS, integer, shown, text
 from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, Unavailable
@@ -130,15 +131,13 @@ class Jobs:
         self, call: Call, items: list[Any | HoraeError], parsed: list[NewJob | Invalid]
     ) -> Sequence[str | HoraeError]:
         try:
-            saved = iter(await self._commands.jobs.save(call.caller, parsed, None, atomic=False))
+            return _merged(items, await self._commands.jobs.save(call.caller, parsed, None, atomic=False))
         except (Unavailable, Conflict) as error:
-            return [item if isinstance(item, HoraeError) else error for item in items]
-        return [item if isinstance(item, HoraeError) else next(saved) for item in items]
+            return _merged(items, repeat(error))
 
     async def _create_all(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
         if any(isinstance(item, HoraeError) for item in items):
-            undone = Conflict("Not saved, because another job of the same atomic batch was refused.", "batch_refused")
-            return [item if isinstance(item, HoraeError) else undone for item in items]
+            return _merged(items, repeat(undone()))
         return await self._commands.jobs.create_many(call.caller, items, call.once, atomic=True) if items else []
 
     async def _create_parts(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
@@ -146,7 +145,7 @@ class Jobs:
         for start in range(0, len(items), PART):
             part = items[start : start + PART]
             try:
-                answers += await self._create_part(call, part, _part_of(call.once, start))
+                answers += await self._create_part(call, part, call.once and call.once.part(start))
             except Unavailable as error:
                 # With a key, a repeat goes on where this ended. Without one, what was done must be told.
                 if call.once is not None or not answers:
@@ -159,8 +158,7 @@ class Jobs:
     ) -> Sequence[str | HoraeError]:
         documents = [item for item in items if not isinstance(item, HoraeError)]
         made = await self._commands.jobs.create_many(call.caller, documents, once, atomic=False) if documents else []
-        saved = iter(made)
-        return [item if isinstance(item, HoraeError) else next(saved) for item in items]
+        return _merged(items, made)
 
     async def list(self, call: Call) -> Reply:
         sort, limit = call.query.get("sort", "name"), call.query.get("limit", DEFAULT_LIMIT)
@@ -216,9 +214,7 @@ class Jobs:
 
     async def backfill(self, call: Call) -> Reply:
         fields = read_fields(await call.document(), BACKFILL_FIELDS)
-        if missing := [name for name in ("from", "to") if name not in fields]:
-            hint = 'Write "from": "2030-01-01T00:00:00Z".'
-            raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', hint) for name in missing])
+        require(fields, dict.fromkeys(("from", "to"), 'Write "from": "2030-01-01T00:00:00Z".'))
         if fields["from"] > fields["to"]:
             raise Invalid([Fault("/to", "The range ends before it begins.", "Swap from and to.")])
         is_dry, most = fields.get("dry_run", False), fields.get("max", 1000)
@@ -240,6 +236,12 @@ class Jobs:
         return Reply(job_answer(await self._views.job(call.caller.tenant, word)), status)
 
 
+def _merged(items: list[Any | HoraeError], answers: Iterable[str | HoraeError]) -> list[str | HoraeError]:
+    """Lines that could not be read are their own answers; the others have one each, in order."""
+    told = iter(answers)
+    return [item if isinstance(item, HoraeError) else next(told) for item in items]
+
+
 def _batch_answer(answers: Sequence[str | HoraeError], request_id: str) -> Reply:
     results = [_result(index, answer, request_id) for index, answer in enumerate(answers)]
     created = sum(isinstance(answer, str) for answer in answers)
@@ -250,11 +252,6 @@ def _result(index: int, answer: str | HoraeError, request_id: str) -> JsonObject
     if isinstance(answer, HoraeError):
         return {"index": index, "error": problem_of(answer, request_id)}
     return {"index": index, "job_id": answer}
-
-
-def _part_of(once: Once | None, start: int) -> Once | None:
-    """Each part of a batch has a key of its own, which no caller can send; the first has the caller's."""
-    return once if once is None or not start else Once(once.tenant, f"{once.key}\n{start}", once.request)
 
 
 def _if_match(call: Call) -> int | None:

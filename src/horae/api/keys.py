@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from horae.api.body import check_instant, read_fields
+from horae.api.body import check_instant, read_fields, require
 from horae.api.operation import Call, Operation, Reply, Takes, delete, get, post
-from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Cursor, before_of
+from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, before_of, cut
 from horae.api.runs import refuse_past
 from horae.api.shapes import key_answer
 from horae.commands import Commands
@@ -76,21 +76,15 @@ class Keys:
     async def list(self, call: Call) -> Reply:
         limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "keys")
         rows = await self._views.list_keys(call.caller.tenant, before, limit + 1)
-        cursor = Cursor("keys", None, rows[limit - 1]["id"]).text() if len(rows) > limit else None
-        return Reply({"keys": [key_answer(row) for row in rows[:limit]], "next_cursor": cursor})
+        page, cursor = cut(rows, limit, "keys")
+        return Reply({"keys": [key_answer(row) for row in page], "next_cursor": cursor})
 
     async def get(self, call: Call) -> Reply:
         return Reply(key_answer(await self._views.key(call.caller.tenant, call.word("key"))))
 
     async def create(self, call: Call) -> Reply:
         fields = read_fields(await call.document(), FIELDS)
-        missing = [
-            Fault(f"/{name}", f'"{name}" is missing.', f'Write "{name}": "{example}".')
-            for name, example in (("name", "deploy"), ("role", "editor"))
-            if name not in fields
-        ]
-        if missing:
-            raise Invalid(missing)
+        require(fields, {"name": 'Write "name": "deploy".', "role": 'Write "role": "editor".'})
         fields["expires_us"] = await self._expiry(fields.pop("expires_at", None), fields.pop("expires_in", None))
         return await self._shown(call, *await self._commands.keys.create(call.caller, fields, call.once))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -32,6 +32,7 @@ class _Lease:
     left: int = 0
     until: float = 0.0
     empty_until: float = 0.0
+    taking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Limiter:
@@ -40,7 +41,6 @@ class Limiter:
         self._kept_seconds = kept_seconds
         self._quotas: OrderedDict[str, tuple[Quota, float]] = OrderedDict()
         self._leases: OrderedDict[str, _Lease] = OrderedDict()
-        self._locks: OrderedDict[str, asyncio.Lock] = OrderedDict()
 
     async def admit(self, caller: Caller) -> tuple[Caller, dict[str, str]]:
         """The caller with the quota of its tenant, and the headers that tell of the limits; or raises Limited."""
@@ -68,10 +68,9 @@ class Limiter:
         _trim(self._leases)
         clock = asyncio.get_running_loop().time
         if not self._has_token(lease, clock()):
-            async with self._locks.setdefault(bucket, asyncio.Lock()):
+            async with lease.taking:
                 if not self._has_token(lease, clock()) and clock() >= lease.empty_until:
                     await self._take(lease, bucket, rate)
-            _trim(self._locks)
         headers["RateLimit-Policy"] = f'"{what}";q={rate};w=1'
         if lease.tokens <= 0:
             wait = max(lease.empty_until - clock(), 0.0)

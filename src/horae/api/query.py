@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -14,10 +14,12 @@ import msgspec
 from starlette.requests import Request
 
 from horae.api.body import check_instant
+from horae.api.schema_words import FLAG, TEXT, TIME, one_of
 from horae.core.checks import FIELDS, Check, Collector, duration, escape, nearest, shown
 from horae.core.errors import Fault, Invalid
 from horae.core.job import PRIORITY_NUMBER
 from horae.core.run import REASONS
+from horae.ports import StoredRow
 
 DEFAULT_LIMIT, LARGEST_LIMIT = 100, 1000
 MOST_PARAMETERS = 50
@@ -46,7 +48,7 @@ class Parameter:
     name: str
     read: Check
     about: str
-    schema: dict[str, Any] = field(default_factory=lambda: {"type": "string"})
+    schema: dict[str, Any] = field(default_factory=lambda: dict(TEXT))
 
 
 def read_query(request: Request, parameters: Iterable[Parameter]) -> dict[str, Any]:
@@ -110,6 +112,12 @@ def before_of(values: Mapping[str, Any], list_: str) -> str | None:
     if cursor.list != list_:
         raise bad_cursor("/query/cursor")
     return cursor.id
+
+
+def cut(rows: Sequence[StoredRow], limit: int, list_: str, id_: str = "id") -> tuple[Sequence[StoredRow], str | None]:
+    """Of one row more than was asked for: the page, and the cursor of the next one if there is one."""
+    is_last = len(rows) <= limit
+    return rows[:limit], None if is_last else Cursor(list_, None, str(rows[limit - 1][id_])).text()
 
 
 def next_link(request: Request, cursor: str | None) -> dict[str, str]:
@@ -201,11 +209,6 @@ def _text(text: str, _: str) -> str:
     return text
 
 
-def _one_of(names: Iterable[str]) -> dict[str, Any]:
-    return {"type": "string", "enum": list(names)}
-
-
-_TIME = {"type": "string", "format": "date-time"}
 _LENGTH = {"type": "string", "default": "1m", "examples": ["1m", "1h"]}
 
 check_reason = _word(sorted(REASONS))
@@ -213,20 +216,20 @@ LIMIT = Parameter(
     "limit", _limit, "How many at most", {"type": "integer", "minimum": 1, "maximum": LARGEST_LIMIT, "default": 100}
 )
 CURSOR = Parameter("cursor", read_cursor, "Where the last page ended: its next_cursor")
-PRIORITY = Parameter("priority", _priority, "HIGH, MEDIUM or LOW", _one_of(PRIORITY_NUMBER))
+PRIORITY = Parameter("priority", _priority, "HIGH, MEDIUM or LOW", one_of(PRIORITY_NUMBER))
 QUEUE = Parameter("queue", _text, "Of this queue")
-AT = Parameter("at", check_instant, "The instant to explain; the next due time if left out", _TIME)
-ATOMIC = Parameter("atomic", _flag, "All or none", {"type": "boolean"})
-FOLLOW = Parameter("follow", _flag, "As server-sent events, until the run is over", {"type": "boolean"})
+AT = Parameter("at", check_instant, "The instant to explain; the next due time if left out", TIME)
+ATOMIC = Parameter("atomic", _flag, "All or none", FLAG)
+FOLLOW = Parameter("follow", _flag, "As server-sent events, until the run is over", FLAG)
 ATTEMPT = Parameter("attempt", _number, "Only of this attempt", {"type": "integer", "minimum": 1})
-FROM = Parameter("from", check_instant, "From this time on, not before now; now if left out", _TIME)
-TO = Parameter("to", check_instant, "Until this time; a day later if left out", _TIME)
+FROM = Parameter("from", check_instant, "From this time on, not before now; now if left out", TIME)
+TO = Parameter("to", check_instant, "Until this time; a day later if left out", TIME)
 BUCKET = Parameter("bucket", duration(1_000_000, 86_400_000_000, "1m"), "How long each stretch is", _LENGTH)
 JOB = Parameter("job", _text, "Of this job: its id or its name")
-DUE_BEFORE = Parameter("due_before", check_instant, "Due before this time", _TIME)
+DUE_BEFORE = Parameter("due_before", check_instant, "Due before this time", TIME)
 
 JOB_FILTERS = (
-    Parameter("status", _word(JOB_STATUSES), "In this state; cancelled ones only if asked for", _one_of(JOB_STATUSES)),
+    Parameter("status", _word(JOB_STATUSES), "In this state; cancelled ones only if asked for", one_of(JOB_STATUSES)),
     Parameter("q", _search, "With this in the name"),
     Parameter("label", _label, "With this label, as key:value"),
     Parameter("type", FIELDS["type"][1], "Of this type"),
@@ -237,17 +240,17 @@ JOB_FILTERS = (
 DEAD_FILTERS = (
     QUEUE,
     PRIORITY,
-    Parameter("due_after", check_instant, "Due at this time or later", _TIME),
+    Parameter("due_after", check_instant, "Due at this time or later", TIME),
     DUE_BEFORE,
-    Parameter("reason", check_reason, "With this reason", _one_of(sorted(REASONS))),
+    Parameter("reason", check_reason, "With this reason", one_of(sorted(REASONS))),
 )
 RUN_FILTERS = (
-    Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", _one_of(RUN_STATUSES)),
+    Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", one_of(RUN_STATUSES)),
     *DEAD_FILTERS,
     Parameter("worker", _text, "On this worker"),
 )
-DELIVERY_STATE = Parameter("state", _word(DELIVERY_STATES), "In this state", _one_of(DELIVERY_STATES))
-SORT = Parameter("sort", _word(SORTS), "The order", {**_one_of(SORTS), "default": "name"})
+DELIVERY_STATE = Parameter("state", _word(DELIVERY_STATES), "In this state", one_of(DELIVERY_STATES))
+SORT = Parameter("sort", _word(SORTS), "The order", {**one_of(SORTS), "default": "name"})
 
 
 def job_filters(values: Mapping[str, Any]) -> dict[str, Any]:

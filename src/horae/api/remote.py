@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from horae.api.body import check_flag, read_fields
+from horae.api.body import check_flag, read_fields, require
 from horae.api.operation import Call, Operation, Reply, Takes, delete, post
 from horae.core.checks import Check, check_token, choice, duration, each, integer, refuse, short_text
 from horae.core.duration import format_instant
@@ -183,13 +183,7 @@ def _outcome(fields: JsonObject) -> Outcome:
 
 def _whole(document: object, checks: Any, wanted: tuple[str, ...], pointer: str = "") -> JsonObject:
     fields = read_fields(document, checks, pointer)
-    missing = [
-        Fault(f"{pointer}/{name}", f'"{name}" is missing.', _HINTS.get(name, ""))
-        for name in wanted
-        if name not in fields
-    ]
-    if missing:
-        raise Invalid(missing)
+    require(fields, {name: _HINTS.get(name, "") for name in wanted}, pointer)
     return fields
 
 

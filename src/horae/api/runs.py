@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from horae.api.body import MOST_BATCH_BYTES, check_instant, check_items, read_fields
+from horae.api.body import MOST_BATCH_BYTES, check_instant, check_items, read_fields, require
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, get, post
 from horae.api.query import (
     ATTEMPT,
@@ -25,11 +25,13 @@ from horae.api.query import (
     run_filters,
 )
 from horae.api.shapes import attempts_answer, is_over, run_answer, run_status
+from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.commands import Commands, RunRequest
-from horae.core.checks import FIELDS, Collector, check_size, short_text, unsound
+from horae.core.checks import FIELDS, Collector, check_size, short_text
 from horae.core.document import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
+from horae.core.sound import unsound
 from horae.ports import JsonObject, Page, ViewStore
 
 BATCH = Takes("RunBatch", most_bytes=MOST_BATCH_BYTES)
@@ -37,8 +39,6 @@ RUN_FIELDS = {"payload": check_size, "priority": FIELDS["priority"][1], "run_at"
 
 LOG_PAGE = 200
 POLL_SECONDS = 0.5
-SIGN_OF_LIFE = b": still here\n\n"
-SIGN_OF_LIFE_SECONDS = 10.0
 
 
 class Runs:
@@ -67,9 +67,7 @@ class Runs:
     async def create_many(self, call: Call) -> Reply:
         document = await call.document()
         fields = read_fields(document, {"job": _check_word, "runs": check_items}, deep=False)
-        missing = [Fault(f"/{name}", f'"{name}" is missing.') for name in ("job", "runs") if name not in fields]
-        if missing:
-            raise Invalid(missing)
+        require(fields, {"job": 'Write "job": "daily-report".', "runs": 'Write "runs": [{}].'})
         found, now_us = Collector(), await self._views.now()
         requests = [
             found.attempt(RunRequest(), _request, item, now_us, f"/runs/{index}")
@@ -120,8 +118,7 @@ class Runs:
         tenant, run_id = call.caller.tenant, call.word("run")
         only = call.query.get("attempt")
         attempt, seq = _last_event(call, only)
-        quiet_seconds = 0.0
-        # Servers hold the headers back until there is something to send with them.
+        quiet = Quiet()
         yield SIGN_OF_LIFE
         while not self._is_stopping():
             try:
@@ -134,15 +131,13 @@ class Runs:
                 attempt, seq = chunk["attempt"], chunk["seq"]
                 if only in (None, attempt):
                     event = {"attempt_number": attempt, "text": chunk["text"]}
-                    yield _event("log", event, f"{attempt}-{seq}")
+                    yield frame("log", event, f"{attempt}-{seq}")
             if len(chunks) == LOG_PAGE:
                 continue
             if is_over(row):
-                yield _event("end", {"run_id": run_id, "status": run_status(row)}, f"{attempt}-{seq}")
+                yield frame("end", {"run_id": run_id, "status": run_status(row)}, f"{attempt}-{seq}")
                 return
-            quiet_seconds = 0.0 if chunks else quiet_seconds + POLL_SECONDS
-            if quiet_seconds >= SIGN_OF_LIFE_SECONDS:
-                quiet_seconds = 0.0
+            if quiet.is_too_long(POLL_SECONDS, has_spoken=bool(chunks)):
                 yield SIGN_OF_LIFE
             await asyncio.sleep(POLL_SECONDS)
 
@@ -183,10 +178,6 @@ def _request(document: object, now_us: int, pointer: str) -> RunRequest:
 def page_answer(page: Page, list_: str) -> tuple[list[JsonObject], str | None]:
     cursor = None if page.before_id is None else Cursor(list_, None, page.before_id).text()
     return [run_answer(row) for row in page.rows], cursor
-
-
-def _event(kind: str, document: JsonObject, id_: str) -> bytes:
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (id_.encode(), kind.encode(), msgspec.json.encode(document))
 
 
 def _last_event(call: Call, only: int | None) -> tuple[int, int]:

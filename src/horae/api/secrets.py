@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from horae.api.body import read_fields
+from horae.api.body import read_fields, require
 from horae.api.operation import Call, Operation, Reply, Takes, delete, get, put
 from horae.commands import Commands
 from horae.core.checks import text
 from horae.core.duration import format_instant
-from horae.core.errors import Fault, Invalid
 from horae.core.secrets import LONGEST
 from horae.ports import JsonObject, StoredRow, ViewStore
 
@@ -32,8 +31,7 @@ class Secrets:
 
     async def put(self, call: Call) -> Reply:
         fields = read_fields(await call.document(), FIELDS)
-        if "value" not in fields:
-            raise Invalid([Fault("/value", '"value" is missing.', 'Write {"value": "the secret"}.')])
+        require(fields, {"value": 'Write {"value": "the secret"}.'})
         row = await self._commands.secrets.put(call.caller, call.word("secret"), fields["value"])
         return Reply(_answer(row), 201 if row["version"] == 1 else 200)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from horae.api.body import read_fields
+from horae.api.body import check_flag, read_fields, require
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, get, patch, post
-from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Cursor, before_of
+from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, before_of, cut
 from horae.api.shapes import queue_answer, tenant_answer
 from horae.commands import Commands
-from horae.core.checks import Check, check_token, integer, refuse, text
-from horae.core.errors import Fault, Invalid, NotFound
+from horae.core.checks import Check, check_token, integer, text
+from horae.core.errors import NotFound
 from horae.ports import ViewStore
 
 NEW = Takes("NewTenant")
@@ -18,12 +18,6 @@ CHANGE = Takes("ChangeTenant")
 QUEUE = Takes("ChangeQueue")
 LARGEST = 2_000_000_000
 HEAVIEST = 100
-
-
-def _flag(value: Any, pointer: str) -> bool:
-    if not isinstance(value, bool):
-        raise refuse(pointer, "true or false", value, example=True)
-    return value
 
 
 # In the order of the answer: the field, its name in the store, and its check. Null takes a quota away.
@@ -37,7 +31,7 @@ QUOTAS: dict[str, tuple[str, Check]] = {
 OTHERS: dict[str, tuple[str, Check]] = {
     "description": ("description", text(most=500, least=0, example="The team of ads")),
     "weight": ("weight", integer(1, HEAVIEST, 2)),
-    "paused": ("is_paused", _flag),
+    "paused": ("is_paused", check_flag),
 }
 
 
@@ -62,14 +56,13 @@ class Tenants:
     async def list(self, call: Call) -> Reply:
         limit, after = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "tenants")
         rows = await self._views.list_tenants(after, limit + 1)
-        cursor = Cursor("tenants", None, rows[limit - 1]["tenant"]).text() if len(rows) > limit else None
-        return Reply({"tenants": [tenant_answer(row) for row in rows[:limit]], "next_cursor": cursor})
+        page, cursor = cut(rows, limit, "tenants", "tenant")
+        return Reply({"tenants": [tenant_answer(row) for row in page], "next_cursor": cursor})
 
     async def create(self, call: Call) -> Reply:
         document = await call.document()
         fields = read_fields(document, {"tenant": check_token, **{name: check for name, (_, check) in _all()}})
-        if "tenant" not in fields:
-            raise Invalid([Fault("/tenant", '"tenant" is missing.', 'Write "tenant": "ads".')])
+        require(fields, {"tenant": 'Write "tenant": "ads".'})
         tenant = fields.pop("tenant")
         await self._commands.tenants.create(call.caller, tenant, _stored(document, fields), call.once)
         return await self._tenant(tenant, 201)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from horae.api.body import read_fields
+from horae.api.body import check_flag, read_fields, require
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post
-from horae.api.query import CURSOR, DEFAULT_LIMIT, DELIVERY_STATE, LIMIT, Cursor, before_of
+from horae.api.query import CURSOR, DEFAULT_LIMIT, DELIVERY_STATE, LIMIT, before_of, cut
 from horae.commands import Commands
 from horae.core.checks import Check, check_token, choice, duration, each
 from horae.core.duration import format_duration, format_instant
@@ -33,14 +33,8 @@ def _fields(allow: Allow) -> dict[str, Check]:
         "url": url,
         "events": each(choice(*EVENTS), most=MOST_EVENTS, what="events"),
         "late_after": duration(1_000_000, DAY_US, "1m"),
-        "is_active": _flag,
+        "is_active": check_flag,
     }
-
-
-def _flag(value: Any, pointer: str) -> bool:
-    if not isinstance(value, bool):
-        raise Invalid([Fault(pointer, "Must be true or false.", "Write true.")])
-    return value
 
 
 class Webhooks:
@@ -79,10 +73,9 @@ class Webhooks:
 
     async def create(self, call: Call) -> Reply:
         fields = _read(await call.document(), self._fields)
-        missing = [name for name in ("name", "url", "events") if not fields.get(name)]
-        if missing:
-            hint = 'Write {"name": "ops", "url": "https://example.com/hook", "events": ["run.failed"]}.'
-            raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', hint) for name in missing])
+        hint = 'Write {"name": "ops", "url": "https://example.com/hook", "events": ["run.failed"]}.'
+        told = {name: value for name, value in fields.items() if value}
+        require(told, dict.fromkeys(("name", "url", "events"), hint))
         row, secret = await self._commands.webhooks.create(call.caller, {"late_us": DEFAULT_LATE_US, **fields})
         return Reply(_answer(row) | {"secret": secret}, 201)
 
@@ -115,8 +108,8 @@ class Webhooks:
         limit = call.query.get("limit", DEFAULT_LIMIT)
         before_id, state = before_of(call.query, "deliveries"), call.query.get("state")
         rows = await self._views.deliveries(call.caller.tenant, webhook, state, before_id, limit + 1)
-        cursor = Cursor("deliveries", 0, rows[limit - 1]["id"]).text() if len(rows) > limit else None
-        return Reply({"deliveries": [_delivery(row) for row in rows[:limit]], "next_cursor": cursor})
+        page, cursor = cut(rows, limit, "deliveries")
+        return Reply({"deliveries": [_delivery(row) for row in page], "next_cursor": cursor})
 
     async def resend(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})

@@ -81,8 +81,10 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
+            from horae.cli.client import INTERRUPTED
+
             click.echo("", err=True)
-            sys.exit(130)
+            sys.exit(INTERRUPTED)
         except BrokenPipeError:
             # Whoever read us has seen enough. What is left in the buffer must not raise again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

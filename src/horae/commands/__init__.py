@@ -8,7 +8,7 @@ from secrets import token_bytes
 from horae.commands.access import FleetCommands, KeyCommands, TenantCommands
 from horae.commands.backfill import Backfilled, BackfillRequest
 from horae.commands.caller import Caller, check_payload
-from horae.commands.jobs import JobCommands
+from horae.commands.jobs import JobCommands, undone
 from horae.commands.letters import MOST_REPLAYS, LetterCommands
 from horae.commands.named import CalendarCommands, SecretCommands
 from horae.commands.runs import RunCommands, RunRequest
@@ -25,6 +25,7 @@ __all__ = [
     "Commands",
     "RunRequest",
     "check_payload",
+    "undone",
 ]
 
 

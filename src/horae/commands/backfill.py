@@ -52,7 +52,7 @@ async def backfill(
         if wish.is_dry:
             made += (await store.missing(job.job_id, dues))[:room]
         else:
-            asked = caller.asked(_once_of(once, number))
+            asked = caller.asked(once and once.part(number))
             made += await store.backfill(asked, caller.tenant, job.job_id, job.version, dues, priority, room)
         looked_at += len(dues)
         if len(made) >= wish.most or looked_at >= MOST_DUES:
@@ -81,8 +81,3 @@ def _slices(job: Backfill, from_us: int, to_us: int) -> Iterator[tuple[int, list
         if len(dues) < SLICE:
             return
         after_us = dues[-1]
-
-
-def _once_of(once: Once | None, number: int) -> Once | None:
-    """An idempotency key for each slice; the first has the caller's own."""
-    return once if once is None or not number else Once(once.tenant, f"{once.key}\n{number}", once.request)

@@ -65,13 +65,13 @@ class JobCommands:
     ) -> list[str | HoraeError]:
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
-            return [job if isinstance(job, Invalid) else _undone() for job in parsed]
+            return [job if isinstance(job, Invalid) else undone() for job in parsed]
         saved = iter(
             await self._store.create_jobs(caller.asked(once), caller.tenant, caller.actor, good, atomic=atomic)
         )
         answers = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
         if atomic and any(isinstance(answer, HoraeError) for answer in answers):
-            return [answer if isinstance(answer, HoraeError) else _undone() for answer in answers]
+            return [answer if isinstance(answer, HoraeError) else undone() for answer in answers]
         self._wake()
         return answers
 
@@ -166,5 +166,6 @@ def _is_whole(word: str, document: dict[str, Any]) -> bool:
     return False
 
 
-def _undone() -> Conflict:
+def undone() -> Conflict:
+    """For a job that is not at fault itself."""
     return Conflict("Not saved, because another job of the same atomic batch was refused.", "batch_refused")

@@ -7,9 +7,10 @@ from typing import Any
 
 from horae.commands.caller import Caller
 from horae.core.calendars import check_days
-from horae.core.checks import check_token, unsound
+from horae.core.checks import check_token
 from horae.core.errors import Fault, Invalid
 from horae.core.secrets import NAME, names_in
+from horae.core.sound import unsound
 from horae.ports import CalendarStore, JobStore, NewJob, SecretKeeper, StoredRow
 from horae.vault import Vault
 

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from horae.core.checks import Check, Collector, choice, duration, escape, label, nearest, refuse, shown, unsound
+from horae.core.checks import Check, Collector, choice, duration, escape, label, nearest, refuse, shown
 from horae.core.duration import LONGEST_US, format_duration, format_instant
 from horae.core.errors import Fault, Invalid
 from horae.core.schedule import MOST_LINES
+from horae.core.sound import unsound
 
 PLAIN = (
     "name", "timezone", "type", "priority", "queue", "timeout", "overlap", "max_concurrency", "concurrency_key",

@@ -6,12 +6,10 @@ What a job's fields mean, and how they depend on each other, is document.py.
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,9 +24,7 @@ from horae.core.zone import DAY_S, SECOND_US, check_zone
 Check = Callable[[Any, str], Any]
 T = TypeVar("T")
 
-DEEPEST = 64
 MOST_FAULTS = 50
-LARGEST_INTEGER = 2**64
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -171,79 +167,6 @@ def each(check: Check, *, most: int, what: str) -> Check:
         return items
 
     return check_all
-
-
-def unsound(document: object) -> list[Fault]:
-    """What can be neither stored nor sent on: NUL, half characters, infinite numbers, bottomless nesting."""
-    return [] if _is_sound(document, DEEPEST) else list(islice(_flaws(document, "", DEEPEST), MOST_FAULTS))
-
-
-def _is_sound(value: object, room: int) -> bool:
-    """Plain loops, and the common types first: every document comes through here."""
-    match value:
-        case str():
-            return _is_storable(value)
-        case dict():
-            if room <= 0:
-                return False
-            for key, item in value.items():
-                if not isinstance(key, str) or not _is_storable(key) or not _is_sound(item, room - 1):
-                    return False
-            return True
-        case list():
-            if room <= 0:
-                return False
-            for item in value:  # noqa: SIM110 a generator costs twice as much
-                if not _is_sound(item, room - 1):
-                    return False
-            return True
-        case _:
-            return _flaw(value) is None
-
-
-def _is_storable(value: str) -> bool:
-    if value.isascii():
-        return "\0" not in value
-    if "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _flaws(value: object, pointer: str, room: int) -> Iterator[Fault]:
-    match value:
-        case dict() | list() if not room:
-            yield Fault(pointer, f"{label(pointer)} is nested more than {DEEPEST} levels deep.", "Flatten it.")
-        case dict():
-            for key, item in value.items():
-                if flaw := _flaw(key) if isinstance(key, str) else "is not text":
-                    yield Fault(pointer, f"{label(pointer)} has a key that {flaw}.", "Rename it.")
-                else:
-                    yield from _flaws(item, f"{pointer}/{escape(key)}", room - 1)
-        case list():
-            for at, item in enumerate(value):
-                yield from _flaws(item, f"{pointer}/{at}", room - 1)
-        case _ if flaw := _flaw(value):
-            yield Fault(pointer, f"{label(pointer)} {flaw}.", "Leave it out.")
-
-
-def _flaw(value: object) -> str | None:
-    match value:
-        case str() if "\0" in value:
-            return "contains a NUL character, which cannot be stored"
-        case str() if not _is_storable(value):
-            return "contains half a character (a lone surrogate), which is not valid text"
-        case float() if not math.isfinite(value):
-            return "is not a finite number"
-        case int() if abs(value) >= LARGEST_INTEGER:
-            return "is a whole number of more than 64 bits; send it as text"
-        case str() | int() | float() | None:
-            return None
-        case _:
-            return f"is a Python {type(value).__name__}, not JSON"
 
 
 LARGEST = 256 * 1024

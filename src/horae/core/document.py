@@ -26,12 +26,13 @@ from horae.core.aliases import (
     texts_of,
 )
 from horae.core.calendars import parse_calendar
-from horae.core.checks import FIELDS, Collector, check_size, refuse, unsound
+from horae.core.checks import FIELDS, Collector, check_size, refuse
 from horae.core.duration import format_duration, format_instant, parse_instant
 from horae.core.egress import Allow, check_url
 from horae.core.errors import Fault, Invalid
 from horae.core.job import Definition
 from horae.core.schedule import At, Dst, Schedule, kind, next_after, parse_schedule
+from horae.core.sound import unsound
 from horae.core.targets import check_target, normalize_target
 from horae.core.zone import HORIZON_S, SECOND_US
 

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from horae.core.aliases import kind_of
-from horae.core.checks import FIELDS, check_size, unsound
+from horae.core.checks import FIELDS, check_size
 from horae.core.document import parse_job
 from horae.core.egress import Allow, check_url
 from horae.core.errors import Invalid
 from horae.core.job import Definition
+from horae.core.sound import unsound
 
 KEPT = 2048
 # Fields that stand for themselves: they change nothing about how the others are read.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import aiohttp
 import msgspec
 
-from horae.core.checks import DEEPEST, unsound
+from horae.core.sound import DEEPEST, unsound
 from horae.executors.wire import clean
 
 # Others are read as UTF-8: a server must not choose a codec that is slow to decode.

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from horae.core.checks import unsound
 from horae.core.duration import format_instant
+from horae.core.sound import unsound
 from horae.ports import Outcome, Request
 
 MAX_ERROR_CHARACTERS = 8192

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from horae.core.job import Definition
@@ -16,6 +16,10 @@ class Once:
     tenant: str
     key: str
     request: str
+
+    def part(self, number: int) -> Once:
+        """Each part of a large request has a key of its own, which no caller can send; the first has the caller's."""
+        return replace(self, key=f"{self.key}\n{number}") if number else self
 
 
 @dataclass(frozen=True, slots=True)

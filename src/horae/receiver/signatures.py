@@ -1,4 +1,4 @@
-"""Signatures of webhooks and of calls of http jobs (Standard Webhooks)."""
+"""Signatures of webhooks (Standard Webhooks)."""
 
 from __future__ import annotations
 

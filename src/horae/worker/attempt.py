@@ -20,6 +20,7 @@ ERROR_CAP = 8 * 1024
 LOG_CAP = 1024 * 1024
 # A destination that is left alone costs no attempt for so long; one that stays dead must not keep runs for ever.
 PATIENCE_US = 3_600_000_000
+STOPPED = "The worker was told to stop before the run had ended."
 
 _decode = msgspec.json.Decoder(Definition).decode
 
@@ -99,6 +100,14 @@ def report(
     else:
         result = None if outcome.result is None else _result(outcome.result)
         results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
+
+
+def give_back(results: Reports, run: Claimed | Held, definition: Definition) -> None:
+    """A run that was stopped because its worker leaves: to another worker, or to an honest end."""
+    if definition.delivery == "at_most_once":
+        results.end(Ending(run.run_id, run.token, "unknown", "worker_lost", STOPPED, None))
+    else:
+        results.again(Again(run.run_id, run.token, 0, "worker_lost", STOPPED, grace=1))
 
 
 def no_secret(missing: frozenset[str]) -> Outcome:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from horae.core.errors import Unavailable
 from horae.core.job import Bucket, Definition
@@ -28,8 +27,9 @@ from horae.ports import (
     WorkerState,
 )
 from horae.telemetry import log, oops, warn
-from horae.worker.attempt import Output, Spec, no_secret, read_spec, report, request_of
+from horae.worker.attempt import Output, give_back, report
 from horae.worker.lines import POLL_SECONDS, Lines, prefixes_of
+from horae.worker.opening import Opener
 from horae.worker.results import Results
 from horae.worker.secrets import Secrets
 
@@ -42,7 +42,6 @@ CLAIM_AT_ONCE = 500
 PART = 100
 STRAY_US = 3_000_000
 HELD_SECONDS = 0.5
-SPECS_KEPT = 20_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
 # An executor keeps the time limit of its run; one that has not come back so long after it is stopped.
@@ -74,7 +73,7 @@ class _Held(NamedTuple):
 
 
 class Worker:
-    """`executors` by job type; `handlers` are the names that its python executor knows."""
+    """`executors` by job type; `needs` are what they meet beyond what every worker can run."""
 
     def __init__(
         self,
@@ -87,7 +86,6 @@ class Worker:
         secrets: Secrets,
     ) -> None:
         self._store = store
-        self._secrets = secrets
         self._settings = settings
         self._executors = executors
         self._needs = needs
@@ -96,7 +94,7 @@ class Worker:
         self.results = Results(store, self.id)
         self._held: dict[str, _Held] = {}
         self._stops: dict[str, str] = {}
-        self._specs: OrderedDict[tuple[str, int], Spec] = OrderedDict()
+        self._opener = Opener(store, secrets)
         self._lines = Lines(store, guard)
         self._claims_under_way = 0
         self._is_draining = False
@@ -147,10 +145,7 @@ class Worker:
     async def _start(self, claimed: list[Claimed]) -> None:
         worker = self.id
         try:
-            upstream = await self._fetch(claimed)
-            opened = await self._secrets.fetch(
-                (run.tenant, name) for run in claimed for name in self._specs[run.job_id, run.version].secrets
-            )
+            opened = await self._opener.open(claimed)
         except BaseException:
             for run in claimed:
                 self.results.again(Again(run.run_id, run.token, 0, None, None, counts=False))
@@ -158,32 +153,14 @@ class Worker:
         if worker != self.id:
             return
         now = asyncio.get_running_loop().time()
-        for run in claimed:
-            definition, names = self._specs[run.job_id, run.version]
-            secrets = {name: opened[run.tenant, name] for name in names if (run.tenant, name) in opened}
-            if len(secrets) < len(names):
-                report(self.results, run, definition, no_secret(names - secrets.keys()))
+        for run, definition, request, secrets in opened:
+            if isinstance(request, Outcome):
+                report(self.results, run, definition, request)
                 continue
-            given = upstream.get(run.parent_id or "") if run.cause == "after" else None
-            request = request_of(run, definition, given, secrets)
             redactor = Redactor(secrets) if secrets else None
             task = asyncio.create_task(self._attempt(run, definition, request, redactor), name=run.run_id)
             self._held[run.run_id] = _Held(run, task, now + request.timeout_seconds + OVERTIME_SECONDS)
             task.add_done_callback(self._finished)
-
-    async def _fetch(self, claimed: list[Claimed]) -> dict[str, dict[str, Any]]:
-        """Definitions into the cache; what upstream runs left, by run id."""
-        wanted = {(run.job_id, run.version) for run in claimed}
-        missing = {key for key in wanted if key not in self._specs}
-        for key in wanted - missing:
-            self._specs.move_to_end(key)
-        if missing:
-            for key, spec in (await self._store.specs(sorted(missing))).items():
-                self._specs[key] = read_spec(spec)
-        while len(self._specs) > max(SPECS_KEPT, len(wanted)):
-            self._specs.popitem(last=False)
-        parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
-        return await self._store.results_of(parents) if parents else {}
 
     async def _attempt(self, run: Claimed, definition: Definition, request: Request, redactor: Redactor | None) -> None:
         executor = self._executors[definition.type]
@@ -205,23 +182,13 @@ class Worker:
     def _stopped(self, run: Claimed, definition: Definition) -> None:
         """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end."""
         reason = self._stops.get(run.run_id)
-        if reason is None:
-            return
-        if reason == OVERTIME:
+        if reason == DRAINED:
+            give_back(self.results, run, definition)
+        elif reason == OVERTIME:
             late = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
             report(self.results, run, definition, late)
-            return
-        if reason != DRAINED:
-            status = "cancelled"
-        elif definition.delivery == "at_most_once":
-            status = "unknown"
-        else:
-            error = "The worker was told to stop before the run had ended."
-            self.results.again(Again(run.run_id, run.token, 0, "worker_lost", error, grace=1))
-            return
-        if status == "unknown":
-            reason = "worker_lost"
-        self.results.end(Ending(run.run_id, run.token, status, reason, None, None))
+        elif reason is not None:
+            self.results.end(Ending(run.run_id, run.token, "cancelled", reason, None, None))
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         run_id = task.get_name()

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from horae.core.access import worker_id
 from horae.core.errors import Conflict
-from horae.core.job import FREE, GATED, PRIORITY_NAME
+from horae.core.job import FREE, GATED, PRIORITY_NAME, Definition
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
@@ -30,15 +30,15 @@ from horae.ports import (
     State,
     WorkerState,
 )
-from horae.worker.attempt import LOG_CAP, Spec, clean, no_secret, read_spec, report, request_of
+from horae.worker.attempt import LOG_CAP, Spec, clean, give_back, report
 from horae.worker.lines import POLL_SECONDS, Lines
+from horae.worker.opening import Opener
 from horae.worker.secrets import Secrets
 
 # A run that its worker neither ends nor gives up is ended for it, so long after its timeout.
 OVERTIME_US = 15_000_000
 # Older than this: all of them, also those claimed at this very moment.
 BRAND_NEW_US = -1
-STOPPED = "The worker was told to stop before the run had ended."
 NOT_ENDED = "The worker did not end the attempt in time."
 
 
@@ -65,6 +65,7 @@ class RemoteWorkers:
         self._store = store
         self._secrets = secrets
         self.pace = pace
+        self._opener = Opener(store, secrets)
         self._lines = Lines(store, guard)
         self._may_claim = may_claim
         self._news = asyncio.Event()
@@ -144,29 +145,19 @@ class RemoteWorkers:
     async def _open(self, worker: str, claimed: list[Claimed]) -> list[tuple[Claimed, Request]]:
         """All that their handlers need to know; what cannot start ends here."""
         try:
-            specs = await self._specs({(run.job_id, run.version) for run in claimed})
-            parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
-            upstream = await self._store.results_of(parents) if parents else {}
-            wanted = [(run.tenant, name) for run in claimed for name in specs[run.job_id, run.version].secrets]
-            opened = await self._secrets.fetch(wanted)
+            opened = await self._opener.open(claimed)
         except BaseException:
             backs = [Again(run.run_id, run.token, 0, None, None, counts=False) for run in claimed]
             await self._store.requeue(worker, backs)
             raise
         ready, ends = [], _Ends()
-        for run in claimed:
-            definition, names = specs[run.job_id, run.version]
-            secrets = {name: opened[run.tenant, name] for name in names if (run.tenant, name) in opened}
-            if len(secrets) < len(names):
-                report(ends, run, definition, no_secret(names - secrets.keys()))
-                continue
-            given = upstream.get(run.parent_id or "") if run.cause == "after" else None
-            ready.append((run, request_of(run, definition, given, secrets)))
+        for run, definition, request, _ in opened:
+            if isinstance(request, Outcome):
+                report(ends, run, definition, request)
+            else:
+                ready.append((run, request))
         await self._settle(worker, ends)
         return ready
-
-    async def _specs(self, versions: set[tuple[str, int]]) -> dict[tuple[str, int], Spec]:
-        return {key: read_spec(text) for key, text in (await self._store.specs(sorted(versions))).items()}
 
     # While they run
 
@@ -178,25 +169,16 @@ class RemoteWorkers:
             raise _given_up()
         held = await self._store.held(tenant, list(runs))
         mine = {id_: run for id_, run in held.items() if run.worker == worker and run.token == runs[id_]}
-        specs = await self._specs({(run.job_id, run.version) for run in mine.values()}) if mine else {}
-        states = []
+        specs = await self._opener.specs((run.job_id, run.version) for run in mine.values())
+        states, ends = [], _Ends()
         for run_id in runs:
             run = mine.get(run_id)
-            spec = specs[run.job_id, run.version] if run is not None else None
-            states.append(await self._state(worker, run_id, run, spec))
+            if run is None:
+                states.append(State(run_id, "lost"))
+            else:
+                states.append(_state(run, specs[run.job_id, run.version].definition, ends))
+        await self._settle(worker, ends)
         return states, state != "active"
-
-    async def _state(self, worker: str, run_id: str, run: Held | None, spec: Spec | None) -> State:
-        if run is None or spec is None:
-            return State(run_id, "lost")
-        if run.now_us > run.started_us + spec.definition.timeout_us + OVERTIME_US:
-            ends = _Ends()
-            report(ends, run, spec.definition, Outcome(succeeded=False, reason="timeout", error=NOT_ENDED))
-            await self._settle(worker, ends)
-            return State(run_id, "lost", "timeout")
-        if run.cancel is not None:
-            return State(run_id, "cancelled", run.cancel)
-        return State(run_id, "running")
 
     async def log(self, tenant: str, run_id: str, fence: int, seq: int, text: str) -> bool:
         """Whether it was kept; false when the log of the attempt is full."""
@@ -231,10 +213,8 @@ class RemoteWorkers:
         ends = _Ends()
         if is_cancel:
             ends.end(Ending(run_id, fence, "cancelled", run.cancel, None, None))
-        elif (await self._spec(run)).definition.delivery == "at_most_once":
-            ends.end(Ending(run_id, fence, "unknown", "worker_lost", STOPPED, None))
         else:
-            ends.again(Again(run_id, fence, 0, "worker_lost", STOPPED, grace=1))
+            give_back(ends, run, (await self._spec(run)).definition)
         return await self._settle(run.worker, ends) or await self._late(tenant, run_id, fence, "cancelled")
 
     async def leave(self, tenant: str, name: str) -> None:
@@ -261,7 +241,7 @@ class RemoteWorkers:
 
     async def _spec(self, run: Held) -> Spec:
         key = run.job_id, run.version
-        return (await self._specs({key}))[key]
+        return (await self._opener.specs([key]))[key]
 
     async def _redactor(self, tenant: str, spec: Spec) -> Redactor | None:
         if not spec.secrets:
@@ -282,6 +262,15 @@ class RemoteWorkers:
     @property
     def _ttl_us(self) -> int:
         return round(self.pace.visibility_seconds * 1e6)
+
+
+def _state(run: Held, definition: Definition, ends: _Ends) -> State:
+    if run.now_us > run.started_us + definition.timeout_us + OVERTIME_US:
+        report(ends, run, definition, Outcome(succeeded=False, reason="timeout", error=NOT_ENDED))
+        return State(run.run_id, "lost", "timeout")
+    if run.cancel is not None:
+        return State(run.run_id, "cancelled", run.cancel)
+    return State(run.run_id, "running")
 
 
 def need_of(handler: str) -> str:

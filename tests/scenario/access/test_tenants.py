@@ -1,0 +1,183 @@
+"""Tenants do not see each other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.applications import Starlette
+
+from horae.store.store import Store
+from tests.conformance.conftest import StoreClock
+from tests.conformance.world import World
+from tests.scenario.access.doors import Client, all_operations, client, new_key, problem
+
+# Tenants
+
+
+@pytest.fixture
+async def two_tenants(app: Starlette, admin: Client) -> AsyncIterator[tuple[Client, Client]]:
+    keys = [(await new_key(admin, "admin", tenant))["key"] for tenant in ("team-a", "team-b")]
+    async with client(app, keys[0]) as ours, client(app, keys[1]) as theirs:
+        yield ours, theirs
+
+
+async def _more_things(ours: Client) -> dict[str, str]:
+    await ours.put("/calendars/days", json={"exclude": ["2026-12-25"]})
+    await ours.put("/secrets/TOKEN", json={"value": "x"})
+    hook = {"name": "ops", "url": "https://example.com/", "events": ["run.failed"]}
+    webhook = (await ours.post("/webhooks", json=hook)).json()["id"]
+    delivery = (await ours.post("/webhooks/ops/test")).json()["delivery_id"]
+    return {"calendar": "days", "secret": "TOKEN", "webhook": webhook, "delivery": delivery, "worker": "0" * 36}
+
+
+async def test_s13_ids_of_another_tenant_are_as_unknown_as_any(
+    two_tenants: tuple[Client, Client], world: World, store: Store
+):
+    ours, theirs = two_tenants
+    job = (await ours.post("/jobs", json={"name": "secret", "type": "noop"})).json()["job_id"]
+    run = (await ours.post(f"/jobs/{job}/run")).json()["run_id"]
+    key = (await ours.post("/keys", json={"name": "k", "role": "viewer"})).json()["key_id"]
+    ids = {"job": job, "run": run, "key": key, "tenant": "team-a", "queue": "default"} | await _more_things(ours)
+    unknown = {"job": "0" * 36, "run": "0" * 36, "key": "0" * 36, "tenant": "nowhere", "queue": "nothing"}
+    unknown |= {
+        "calendar": "nothing",
+        "secret": "NOTHING",
+        "webhook": "nothing",
+        "delivery": "0" * 36,
+        "worker": "0" * 36,
+    }
+    bodies = {"changeJob": {"priority": "HIGH"}, "putJob": {"priority": "HIGH"}, "changeQueue": {}, "changeWebhook": {}}
+    bodies["backfillJob"] = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
+    bodies["writeLog"] = {"fence": 1, "seq": 1, "text": "x"}
+    bodies["completeRun"] = {"fence": 1, "status": "succeeded"}
+    # These make what is not there, or speak of a worker by a name of the caller's own.
+    makers = ("heartbeat", "leaveFleet", "pauseQueue", "resumeQueue", "changeTenant", "putCalendar", "putSecret")
+
+    for method, path, operation in await asyncio.to_thread(all_operations):
+        if "{" not in path or operation["operationId"] in makers:
+            continue
+        answers = []
+        for words in (ids, unknown):
+            body = {"json": bodies[operation["operationId"]]} if operation["operationId"] in bodies else {}
+            answer = await theirs.request(method, path.format(**words), **body)
+            assert answer.status_code == 404, f"{method} {path} {answer.text}"
+            text = json.dumps(answer.json() | {"request_id": ""})
+            answers.append(text.replace(next(words[w] for w in words if "{" + w + "}" in path), "ID"))
+        assert answers[0] == answers[1]
+    assert (await ours.get(f"/jobs/{job}")).json()["version"] == 1
+    assert (await ours.get(f"/runs/{run}")).json()["status"] == "QUEUED"
+
+
+async def test_s14_a_cursor_carries_nobody_into_another_tenant(two_tenants: tuple[Client, Client]):
+    ours, theirs = two_tenants
+    for name in ("x", "y", "z"):
+        await ours.post("/jobs", json={"name": name, "type": "noop"})
+    await theirs.post("/jobs", json={"name": "zz", "type": "noop"})
+    cursor = (await ours.get("/jobs?limit=1")).json()["next_cursor"]
+
+    page = (await theirs.get(f"/jobs?cursor={cursor}")).json()
+    broken = await theirs.get(f"/jobs?cursor={cursor[:-3]}")
+
+    assert {job["tenant"] for job in page["jobs"]} == {"team-b"}
+    assert broken.status_code == 422
+
+
+async def test_s15_fields_that_are_ours_to_set_change_nothing(admin: Client):
+    """Those of an answer are passed over, so that an answer can be sent back; any other is refused."""
+    for field in ("tenant_id", "state", "attempt", "lease_token", "owner", "shard", "actor"):
+        answer = await admin.post("/jobs", json={"name": "a", "type": "noop", field: "x"})
+        assert answer.status_code == 422, field
+        assert f"/{field}" in [fault["pointer"] for fault in answer.json()["errors"]]
+    assert (await admin.get("/jobs")).json()["jobs"] == []
+    ours = {"job_id": "a.b", "id": "a.b", "version": 7, "created_at": "2001-01-01T00:00:00Z", "status": "PAUSED"}
+    made = (await admin.post("/jobs", json={"name": "a", "type": "noop", **ours})).json()
+    assert not {name for name in ours if made.get(name) == ours[name]}
+    assert (await admin.post("/jobs", json={"name": "b", "type": "noop", "tenant": "x"})).status_code == 422
+
+
+async def test_s20_names_and_conflicts_tell_nothing_across_tenants(two_tenants: tuple[Client, Client]):
+    ours, theirs = two_tenants
+    first = await ours.post("/jobs", json={"name": "same", "type": "noop"})
+    second = await theirs.post("/jobs", json={"name": "same", "type": "noop"})
+
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert second.headers["etag"] == first.headers["etag"]
+    assert (await theirs.get("/audit")).json()["entries"][0]["target"] == second.json()["job_id"]
+
+
+async def test_s22_nothing_of_another_tenant_is_reached_by_name(two_tenants: tuple[Client, Client], world: World):
+    ours, theirs = two_tenants
+    await ours.post("/jobs", json={"name": "up", "type": "noop", "queue": "ours"})
+
+    chained = await theirs.post("/jobs", json={"name": "down", "type": "noop", "after": "up"})
+    elsewhere = await theirs.post("/jobs", json={"name": "x", "type": "noop", "tenant": "team-a"})
+    await theirs.post("/queues/ours/pause")
+
+    assert (chained.status_code, elsewhere.status_code) == (422, 422)
+    assert [queue["paused"] for queue in (await ours.get("/queues")).json()["queues"]] == [False]
+
+
+async def test_only_an_admin_of_default_names_another_tenant(app: Starlette, admin: Client):
+    keys = {
+        "viewer": (await new_key(admin, "viewer"))["key"],
+        "editor": (await new_key(admin, "editor"))["key"],
+        "acme": (await new_key(admin, "admin", "acme"))["key"],
+    }
+    assert (await admin.get("/jobs", headers={"X-Horae-Tenant": "acme"})).status_code == 200
+    for key in keys.values():
+        async with client(app, key) as user:
+            answer = await user.get("/jobs", headers={"X-Horae-Tenant": "other"})
+            refused = problem(answer, 403, "other_tenant")
+            assert refused["errors"][0]["pointer"] == "/headers/X-Horae-Tenant"
+    async with client(app, keys["acme"]) as acme:
+        assert (await acme.get("/jobs", headers={"X-Horae-Tenant": "acme"})).status_code == 200
+        problem(await acme.post("/tenants", json={"tenant": "mine"}), 403, "keeper_needed")
+        problem(await acme.get("/tenants/default"), 404, "not_found")
+
+
+async def test_a_tenant_is_made_looked_at_and_changed(admin: Client, clock: StoreClock):
+    made = await admin.post("/tenants", json={"tenant": "ads", "max_jobs": 5, "weight": 3, "description": "The ads"})
+    again = await admin.post("/tenants", json={"tenant": "ads"})
+    changed = (await admin.patch("/tenants/ads", json={"max_jobs": None, "max_running_runs": 2, "paused": True})).json()
+
+    assert made.status_code == 201
+    assert made.json() == {
+        "tenant": "ads",
+        "description": "The ads",
+        "max_jobs": 5,
+        "max_queued_runs": None,
+        "max_running_runs": None,
+        "requests_per_second": None,
+        "max_payload_bytes": None,
+        "weight": 3,
+        "paused": False,
+        "usage": {"jobs": None},
+        "created_at": "2027-01-15T08:00:00Z",
+        "updated_at": "2027-01-15T08:00:00Z",
+    }
+    problem(again, 409, "name_taken")
+    assert (changed["max_jobs"], changed["max_running_runs"], changed["paused"], changed["weight"]) == (
+        None,
+        2,
+        True,
+        3,
+    )
+    assert [each["tenant"] for each in (await admin.get("/tenants")).json()["tenants"]] == ["ads"]
+    problem(await admin.patch("/tenants/nowhere", json={}), 404, "not_found")
+    bad = await admin.patch("/tenants/ads", json={"max_jobs": -1, "weight": 0, "wieght": 2, "paused": "yes"})
+    assert {fault["pointer"] for fault in problem(bad, 422, "invalid")["errors"]} == {
+        "/max_jobs",
+        "/weight",
+        "/wieght",
+        "/paused",
+    }
+
+
+async def test_tenants_can_be_made_again_with_an_idempotency_key(admin: Client):
+    headers = {"Idempotency-Key": "t"}
+    answers = [await admin.post("/tenants", json={"tenant": "ads"}, headers=headers) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [201, 201]

@@ -1,0 +1,30 @@
+"""A horae of its own for each module that asks, and the command line to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.harness import Process, free_port
+from tests.system.shell import Shell
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    process = Process(tmp_path_factory.mktemp("server"), "dev")
+    process.wait_ready()
+    yield process
+    process.terminate()
+
+
+@pytest.fixture
+def horae(server: Process, tmp_path: Path) -> Shell:
+    return Shell(tmp_path, server.port)
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Shell:
+    """Nobody listens there."""
+    return Shell(tmp_path, free_port())
