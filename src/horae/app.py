@@ -133,11 +133,11 @@ class App:
         while others := await self.store.secrets_of_other_keys(self._vault.key_id):
             for secret in others:
                 if key_id_of(secret.sealed) not in self._vault.key_ids:
-                    detail = f'The secret "{secret.name}" of tenant {secret.tenant} was sealed with another key.'
+                    detail = f'The {secret.kind} "{secret.name}" of tenant {secret.tenant} was sealed with another key.'
                     hint = "Start with the key it was set with, or give that one as HORAE_OLD_SECRET_KEY."
                     raise Invalid([Fault("HORAE_SECRET_KEY", detail, hint)], "settings")
-                place = secret.tenant, secret.name
-                await self.store.reseal(secret, self._vault.seal(self._vault.open(secret.sealed, *place), *place))
+                text = self._vault.open(secret.sealed, *secret.place)
+                await self.store.reseal(secret, self._vault.seal(text, *secret.place))
 
     async def _save_jobs(self) -> None:
         """As they are declared: made if they are new, changed where they differ; a pause stays."""

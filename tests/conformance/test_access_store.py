@@ -10,7 +10,7 @@ import pytest
 
 from horae.core.access import key_hash
 from horae.core.errors import Denied, Limited
-from horae.ports import Asked, NewJob, NewKey, NewRun
+from horae.ports import Asked, NewJob, NewKey, NewRun, NewWebhook
 from horae.store import quotas
 from horae.store.database import Statement, transaction
 from horae.store.postgres import PostgresDatabase
@@ -360,3 +360,26 @@ def _as_role(url: str, role: str) -> str:
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return urlunsplit(parts._replace(netloc=f"{role}:x@{place}"))
+
+
+async def test_whatever_was_sealed_with_another_key_is_found_and_sealed_anew(store: Store) -> None:
+    webhook = NewWebhook("00000000-0000-7000-8000-000000000001", "pager", "https://example.com", ["run.failed"], 0)
+    await store.put_secret(ASKED, TENANT, "TOKEN", "oldkey01.a")
+    await store.create_webhook(ASKED, TENANT, webhook, "oldkey01.b")
+    await store.rotate_webhook(ASKED, TENANT, webhook.id, "oldkey01.c", 1_000_000)
+
+    others = await store.secrets_of_other_keys("newkey01")
+    for secret in others:
+        await store.reseal(secret, secret.sealed.replace("oldkey01", "newkey01"))
+
+    assert sorted((secret.kind, secret.sealed, secret.place) for secret in others) == [
+        ("old webhook", "oldkey01.b", (TENANT, "webhook", webhook.id)),
+        ("secret", "oldkey01.a", (TENANT, "TOKEN")),
+        ("webhook", "oldkey01.c", (TENANT, "webhook", webhook.id)),
+    ]
+    assert await store.secrets_of_other_keys("newkey01") == []
+    assert sorted(s.sealed for s in await store.secrets_of_other_keys("oldkey01")) == [
+        "newkey01.a",
+        "newkey01.b",
+        "newkey01.c",
+    ]

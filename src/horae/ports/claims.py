@@ -68,11 +68,17 @@ class ClaimStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A secret as it lies in the store."""
+    """A secret as it lies in the store: one of a job's, or what signs the messages to a webhook."""
 
     tenant: str
     name: str
     sealed: str
+    kind: str = "secret"
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """Where it belongs; put elsewhere it does not open."""
+        return (self.tenant, self.name) if self.kind == "secret" else (self.tenant, "webhook", self.name)
 
 
 class SecretStore(Protocol):

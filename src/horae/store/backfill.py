@@ -13,6 +13,7 @@ from horae.core.run import backfill_key, first_id_at, run_id
 from horae.ports import Backfill
 from horae.store.database import NOW, Statement, Steps, note, transaction, viewing
 from horae.store.jobs import OPEN_RUNS, READ, decode, hold_alive
+from horae.store.quotas import reserve
 from horae.store.views import find
 
 CURSOR = Statement("SELECT due_us FROM timers WHERE job_id = :id")
@@ -71,6 +72,7 @@ def backfill(
         for due_us in wanted
     ]
     if rows:
+        yield from reserve(tenant, len(rows))
         yield OPEN_RUNS(n=rows)
         told = {"count": len(wanted), "from": format_instant(wanted[0]), "to": format_instant(wanted[-1])}
         yield note("job.backfilled", job_id, None, told)

@@ -117,8 +117,17 @@ def reserve_queued(tenant: str, n: int, max_queued: int | None, now_us: int) -> 
         counted_us = now_us
     if queued + n > max_queued:
         detail = f'Tenant "{tenant}" may have {max_queued:,} runs waiting and has {queued:,}; this asks for {n:,} more.'
-        raise Limited(f"{detail} Wait until some have run, or ask an admin to raise max_queued.", "quota_queued", 1)
+        raise Limited(
+            f"{detail} Wait until some have run, or ask an admin to raise max_queued_runs.", "quota_queued", 1
+        )
     yield SET_QUEUED(tenant=tenant, queued=queued + n, counted_us=counted_us)
+
+
+def reserve(tenant: str, n: int) -> Steps[int]:
+    """Room for so many waiting runs, and the time."""
+    known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
+    yield from reserve_queued(tenant, n, known["max_queued"], known["now_us"])
+    return int(known["now_us"])
 
 
 def lines_of(tenant: str) -> Steps[list[tuple[str]]]:

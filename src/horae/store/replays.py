@@ -7,8 +7,9 @@ from typing import Any
 from horae.core.errors import Conflict
 from horae.core.run import run_id
 from horae.ports import Replays
-from horae.store.database import NOW, Row, Rows, Statement, Steps, note, transaction, viewing
+from horae.store.database import Row, Rows, Statement, Steps, note, transaction, viewing
 from horae.store.jobs import OPEN_RUNS
+from horae.store.quotas import reserve
 from horae.store.run_lists import LAST, bounds
 from horae.store.views import find
 
@@ -61,7 +62,7 @@ def replay(tenant: str, which: Replays, expected: int | None, step_us: int, most
     if expected is not None and len(found) != expected:
         detail = f"{len(found)} dead letters match, not {expected}. Nothing was done."
         raise Conflict(detail, "count_changed")
-    now_us = (yield NOW())[0]["now_us"]
+    now_us = yield from reserve(tenant, len(found))
     rows, done = [], []
     for place, letter in enumerate(found):
         due_us = now_us + place * step_us

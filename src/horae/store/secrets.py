@@ -31,15 +31,25 @@ JOIN secrets s ON s.tenant = wanted.tenant AND s.name = wanted.name
 
 # All that were not sealed with this key. There are few secrets, and this is asked once, at start.
 OF_OTHER_KEYS = Statement("""
-SELECT tenant, name, sealed
+SELECT tenant, name, sealed, 'secret' AS kind
 FROM secrets
 WHERE substr(sealed, 1, 9) <> :prefix
-ORDER BY tenant, name
+UNION ALL
+SELECT tenant, id, sealed, 'webhook' FROM webhooks WHERE substr(sealed, 1, 9) <> :prefix
+UNION ALL
+SELECT tenant, id, old_sealed, 'old webhook' FROM webhooks WHERE substr(old_sealed, 1, 9) <> :prefix
+ORDER BY 1, 2
 LIMIT 1000
 """)
 
 # Unless somebody has set a new value meanwhile.
 RESEAL = Statement("UPDATE secrets SET sealed = :new WHERE tenant = :tenant AND name = :name AND sealed = :old")
+RESEAL_WEBHOOK = Statement("""
+UPDATE webhooks
+SET sealed = CASE sealed WHEN :old THEN :new ELSE sealed END,
+    old_sealed = CASE old_sealed WHEN :old THEN :new ELSE old_sealed END
+WHERE tenant = :tenant AND id = :name
+""")
 
 
 @transaction
@@ -70,9 +80,10 @@ def find(wanted: list[tuple[str, str]]) -> Steps[list[Sealed]]:
 @reading
 def of_other_keys(key_id: str) -> Steps[list[Sealed]]:
     rows = yield OF_OTHER_KEYS(prefix=f"{key_id}.")
-    return [Sealed(row["tenant"], row["name"], row["sealed"]) for row in rows]
+    return [Sealed(row["tenant"], row["name"], row["sealed"], row["kind"]) for row in rows]
 
 
 @transaction
 def reseal(secret: Sealed, new: str) -> Steps[None]:
-    yield RESEAL(tenant=secret.tenant, name=secret.name, old=secret.sealed, new=new)
+    statement = RESEAL if secret.kind == "secret" else RESEAL_WEBHOOK
+    yield statement(tenant=secret.tenant, name=secret.name, old=secret.sealed, new=new)

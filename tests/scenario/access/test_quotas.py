@@ -90,6 +90,27 @@ async def test_s21_runs_asked_for_at_the_same_moment_do_not_pass_beyond_the_quot
     assert sorted(answer.status_code for answer in answers) == [202] * 5 + [429] * 15
 
 
+async def test_s21_a_replay_in_bulk_and_a_backfill_do_not_pass_beyond_the_quota(
+    admin: Client, world: World, clock: StoreClock
+):
+    await quota(admin, max_queued_runs=2)
+    await admin.post("/jobs", json={"name": "hourly", "type": "noop", "schedule": "0 * * * *", "overlap": "allow"})
+    for _ in range(3):
+        await admin.post("/jobs/hourly/run")
+        await world.settle(await world.claim(), "failed", "exception")
+        await clock.advance(1)
+    past = {"from": "2027-01-15T04:00:00Z", "to": "2027-01-15T07:30:00Z"}
+
+    for answer in (
+        await admin.post("/dead-letters:replay", json={}),
+        await admin.post("/jobs/hourly/backfill", json=past),
+    ):
+        assert "max_queued_runs" in problem(answer, 429, "quota_queued")["detail"]
+    assert len((await admin.get("/dead-letters")).json()["dead_letters"]) == 3
+    fits = await admin.post("/jobs/hourly/backfill", json={**past, "from": "2027-01-15T06:00:00Z"})
+    assert (fits.status_code, fits.json()["runs"]) == (202, 2)
+
+
 async def test_s21_a_payload_has_a_quota(admin: Client):
     await quota(admin, max_payload_bytes=20)
     await admin.post("/jobs", json={"name": "a", "type": "noop", "payload": {"n": 1}})
