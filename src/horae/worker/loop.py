@@ -121,9 +121,16 @@ class Worker:
             return HELD_SECONDS
         if worker != self.id:
             return 0.0  # given up meanwhile, and the new one has not said yet that it is there
-        if seen.due and any(await abreast(*(self._claim_and_start(seen.due, part) for part in _parts(room)))):
+        if seen.due and await self._claim(seen.due, room):
             return 0.0
         return BUSY_SECONDS if seen.due else seen.seconds_to_next
+
+    async def _claim(self, due: list[tuple[str, Bucket]], room: int) -> bool:
+        free = [line for line in due if not line[1].is_gated]
+        if room <= PART or not free:
+            return await self._claim_and_start(due, room)
+        half = room // 2
+        return any(await abreast(self._claim_and_start(due, room - half), self._claim_and_start(free, half)))
 
     async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> bool:
         worker = self.id
@@ -323,7 +330,3 @@ class Worker:
             hit("drain.before_leave")
             await self._store.leave(self.id)
         log("worker.stopped", worker=self.id)
-
-
-def _parts(room: int) -> list[int]:
-    return [room] if room <= PART else [room // 2, room - room // 2]
