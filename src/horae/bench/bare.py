@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Any
 
-from horae.bench.fill import HEAD, jobs_of
+from horae.bench.fill import HEAD, LINE, jobs_of
 from horae.bench.place import Place
 from horae.core.document import schedule_of
 from horae.core.plan import Cursor, plan
@@ -134,9 +134,9 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
             await bare.first(hot.look([HEAD]))
             if place.dialect == "sqlite":
                 async with bare.transaction():
-                    rows = await bare.first(hot.claim(WORKER, [(f"{HEAD}default", BATCH)]))
+                    rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
             else:
-                rows = await bare.first(hot.claim(WORKER, [(f"{HEAD}default", BATCH)]))
+                rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
             if not rows:
                 return
             settle = hot.settle(

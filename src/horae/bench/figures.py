@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
@@ -54,11 +54,10 @@ class Figures:
     remarks: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """Why there is no figure, by case, shape and subject."""
 
-    def add(self, case: str, shape: str, subject: str, **measured: float) -> None:
-        """Units by name; `_` stands for a space and `_per_` for a slash."""
+    def add(self, case: str, shape: str, subject: str, measured: Mapping[str, float]) -> None:
+        """One round: a value for each unit."""
         for unit, value in measured.items():
-            name = unit.replace("_per_", "/").replace("_", " ")
-            self.values.setdefault(Key(case, shape, subject, name), []).append(value)
+            self.values.setdefault(Key(case, shape, subject, unit), []).append(value)
 
     def remark(self, case: str, shape: str, subject: str, why: str) -> None:
         self.remarks[case, shape, subject] = why

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from horae.core.document import first_due, parse_job, schedule_of
+from horae.core.egress import allow_ranges
 from horae.core.job import FREE
 from horae.ports import NewJob
 from horae.store import trials
 from horae.store.jobs import encode
 from horae.store.store import Store
 
-HEAD = f"{FREE}default||2|"  # the waiting line of a plain job, up to its tenant
+HEAD = f"{FREE}default||"  # a waiting line of plain jobs, up to its priority and tenant
+LINE = f"{HEAD}2|default"
+LOCAL = "127.0.0.0/8"
 SLICE = 20_000
 DAY_US = 86_400_000_000
 # Due once in six hours, at every minute of it: with a look-ahead of six hours each is planned exactly once.
-SIX_HOURS = [f"{minute} */6 * * *" for minute in range(60)]
+SIX_HOURS = [{"schedule": f"{minute} */6 * * *"} for minute in range(60)]
 AHEAD_SECONDS = 6 * 3600
+
+Documents = list[dict[str, Any]]
 
 
 def jobs_of(count: int, new_id: Callable[[], str], now_us: int) -> list[NewJob]:
@@ -29,22 +35,40 @@ def jobs_of(count: int, new_id: Callable[[], str], now_us: int) -> list[NewJob]:
     return made
 
 
-def lines_of(schedules: list[str], now_us: int) -> list[tuple[int, str, int]]:
-    """A number, a definition and a first due time for each schedule."""
+def once_at(at_us: int) -> str:
+    """A cron line whose next time is that second."""
+    seconds = at_us // 1_000_000
+    days, second = divmod(seconds, 86_400)
+    month, day = _month_and_day(days)
+    return f"{second % 60} {second // 60 % 60} {second // 3600} {day} {month} *"
+
+
+def _month_and_day(days: int) -> tuple[int, int]:
+    from datetime import date
+
+    found = date.fromordinal(date(1970, 1, 1).toordinal() + days)
+    return found.month, found.day
+
+
+def lines_of(documents: Documents, now_us: int) -> list[tuple[int, str, int]]:
+    """A number, a definition and a first due time for each."""
     lines = []
-    for number, schedule in enumerate(schedules):
-        document = {"name": "bench", "type": "noop", "schedule": schedule, "retry": {"max_retries": 0}}
-        definition = parse_job(document, job_id="bench", now_us=now_us, tenant="default")
+    for number, given in enumerate(documents):
+        document = {"name": "bench", "type": "noop", "retry": {"max_retries": 0}} | given
+        definition = parse_job(document, job_id="bench", now_us=now_us, tenant="default", allow=allow_ranges(LOCAL))
         due_us = first_due(definition, schedule_of(definition, "bench", now_us), now_us)
         lines.append((number, encode(definition).decode(), due_us or 0))
     return lines
 
 
-async def add_jobs(store: Store, count: int, schedules: list[str], tenants: int = 1, start: int = 0) -> None:
-    lines = lines_of(schedules, await store.now())
+async def add_jobs(
+    store: Store, count: int, documents: Documents, *, tenants: int = 1, priorities: int = 1, start: int = 0
+) -> None:
+    """Number n is the document n modulo their count, and so with its tenant and priority."""
+    now_us = await store.now()
+    crowd = trials.Crowd(lines_of(documents, now_us), HEAD, tenants, priorities, now_us)
     for first in range(start, start + count, SLICE):
-        until = min(first + SLICE, start + count)
-        await store.database.run(trials.add_jobs(first, until, lines, HEAD, tenants))
+        await store.database.run(trials.add_jobs(first, min(first + SLICE, start + count), crowd))
 
 
 async def add_waiting(store: Store, count: int, jobs: int) -> None:
@@ -54,12 +78,13 @@ async def add_waiting(store: Store, count: int, jobs: int) -> None:
         await store.database.run(trials.add_waiting(first, min(first + SLICE, count), jobs, due_us))
 
 
-async def add_finished(store: Store, count: int, jobs: int, days: int = 10) -> None:
+async def add_finished(store: Store, start: int, until: int, jobs: int, days: int = 10) -> None:
+    """Runs number `start` to `until` of the past days."""
     await store.make_days(days)
-    step_us = days * DAY_US // max(1, count)
-    from_us = await store.now() - count * step_us
-    for first in range(0, count, SLICE):
-        await store.database.run(trials.add_finished(first, min(first + SLICE, count), jobs, from_us, step_us))
+    step_us = days * DAY_US // max(1, until)
+    from_us = await store.now() - until * step_us
+    for first in range(start, until, SLICE):
+        await store.database.run(trials.add_finished(first, min(first + SLICE, until), jobs, from_us, step_us))
 
 
 async def analyze(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import asyncpg
 
 from horae.core.errors import Conflict, Fault, Invalid, Unavailable
-from horae.store.postgres import SESSION
-from horae.store.sqlite import Connection, system_now_us
+from horae.store.database import Database
+from horae.store.postgres import SESSION, PostgresDatabase
+from horae.store.sqlite import Connection, SqliteDatabase, system_now_us
 from horae.store.store import Store, open_store
 
 SCHEMA = "horae_bench"
@@ -73,6 +74,45 @@ class Place:
             await store.close()
 
     @asynccontextmanager
+    async def beside(self) -> AsyncIterator[Database]:
+        """A look from outside, while others work on it."""
+        if self.dialect == "postgres":
+            database: Database = PostgresDatabase(self.url, size=1, deadline_seconds=60)
+        else:
+            database = SqliteDatabase(str(self._path), is_read_only=True)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+        """How many statements the database has had so far, as far as it tells: else transactions, else zero."""
+        if self.dialect == "sqlite":
+            yield _none
+            return
+        async with self._raw() as connection:
+            name = await connection.fetchval("SELECT quote_ident(current_database())")
+            text = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+            tracked = ("pg_stat_statements.track = 'top'", "pg_stat_statements.track_utility = off")
+            with contextlib.suppress(asyncpg.PostgresError):
+                await connection.execute(f"CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA {SCHEMA}")
+                await connection.fetch(f"SELECT 1 FROM {SCHEMA}.pg_stat_statements LIMIT 1")  # noqa: S608 constant
+                for each in tracked:
+                    await connection.execute(f"ALTER DATABASE {name} SET {each}")
+                text = f"SELECT coalesce(sum(calls), 0)::bigint FROM {SCHEMA}.pg_stat_statements"  # noqa: S608 constant
+
+            async def count() -> int:
+                return int(await connection.fetchval(text))
+
+            try:
+                yield count
+            finally:
+                for each in tracked:
+                    with contextlib.suppress(asyncpg.PostgresError):
+                        await connection.execute(f"ALTER DATABASE {name} RESET {each.partition(' ')[0]}")
+
+    @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
         """The store as it is."""
         store = open_store(self.url)
@@ -114,3 +154,7 @@ class Place:
     @property
     def _path(self) -> Path:
         return Path(self.url.removeprefix("sqlite:///"))
+
+
+async def _none() -> int:
+    return 0

@@ -1,61 +1,24 @@
-"""Which cases there are, how large each is made, and how often each is run."""
+"""The cases by name, and their rounds."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from horae.app import new_id
-from horae.bench import bare, fill, walk
-from horae.bench.figures import Figures
+from horae.bench import bare, door, fill, fleet, growth, http, timing, walk
+from horae.bench.figures import Figures, Key, percentiles
 from horae.bench.place import Place
+from horae.bench.sizes import Size
+from horae.core.errors import HoraeError
 from horae.store.store import Store
+from horae.store.trials import SPAN, single
 
 Told = Callable[[str], None]
 
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    rounds: int
-    jobs: int
-    waiting: int
-    seconds: float
-    herd: tuple[int, ...]
-    rates: tuple[int, ...]
-    registered: tuple[int, ...]
-    backlog: tuple[int, ...]
-    history: tuple[int, ...]
-    workers: tuple[int, ...]
-    tenants: tuple[int, ...]
-
-
-QUICK = Size(1, 2_000, 5_000, 3, (500,), (100,), (1_000, 5_000), (1_000,), (1_000,), (1, 2), (1, 10))
-NORMAL = Size(
-    rounds=3,
-    jobs=20_000,
-    waiting=50_000,
-    seconds=20,
-    herd=(10_000,),
-    rates=(100, 500, 1_000, 2_000),
-    registered=(10_000, 100_000, 1_000_000),
-    backlog=(1_000, 100_000),
-    history=(0, 1_000_000),
-    workers=(1, 2, 4),
-    tenants=(1, 100, 1_000),
-)
-FULL = Size(
-    rounds=5,
-    jobs=50_000,
-    waiting=100_000,
-    seconds=60,
-    herd=(10_000, 100_000),
-    rates=(100, 500, 1_000, 2_000),
-    registered=(10_000, 100_000, 1_000_000, 10_000_000),
-    backlog=(1_000, 10_000, 100_000, 1_000_000),
-    history=(0, 1_000_000, 10_000_000),
-    workers=(1, 2, 4, 8),
-    tenants=(1, 10, 100, 1_000),
-)
+JITTER = "10s"
+DRAIN_SECONDS = 300
 
 
 @dataclass(slots=True)
@@ -66,29 +29,31 @@ class Bench:
     tell: Told
 
 
+Case = Callable[[Bench], Awaitable[None]]
+
+
 async def create(bench: Bench) -> None:
     place, count = bench.place, bench.size.jobs
     async with place.fresh() as store:
         now_us = await store.now()
         rate = await walk.create_rate(store, count)
-    bench.figures.add("create", place.dialect, "horae", jobs_per_s=rate)
     async with place.fresh():
         pass
-    bench.figures.add("create", place.dialect, "bare", jobs_per_s=await bare.create_rate(place, count, new_id, now_us))
+    limit = await bare.create_rate(place, count, new_id, now_us)
+    bench.figures.add("create", place.dialect, "horae", {"jobs/s": rate})
+    bench.figures.add("create", place.dialect, "bare", {"jobs/s": limit})
 
 
 async def plan(bench: Bench) -> None:
     place, count = bench.place, bench.size.jobs
     async with place.fresh() as store:
-        await fill.add_jobs(store, count, fill.SIX_HOURS)
-        await fill.analyze(store)
+        await _registered(store, count)
         rate = await walk.plan_rate(store, count)
     async with place.fresh() as store:
-        await fill.add_jobs(store, count, fill.SIX_HOURS)
-        await fill.analyze(store)
+        await _registered(store, count)
     limit = await bare.plan_rate(place, fill.AHEAD_SECONDS * 1_000_000, count)
-    bench.figures.add("plan", place.dialect, "horae", runs_per_s=rate)
-    bench.figures.add("plan", place.dialect, "bare", runs_per_s=limit)
+    bench.figures.add("plan", place.dialect, "horae", {"runs/s": rate})
+    bench.figures.add("plan", place.dialect, "bare", {"runs/s": limit})
 
 
 async def drain(bench: Bench) -> None:
@@ -99,17 +64,138 @@ async def drain(bench: Bench) -> None:
     async with place.fresh() as store:
         await _waiting(store, bench.size.jobs, count)
     limit = await bare.drain_rate(place, count, connections=2)
-    bench.figures.add("drain", place.dialect, "horae", runs_per_s=rate)
-    bench.figures.add("drain", place.dialect, "bare", runs_per_s=limit)
+    bench.figures.add("drain", place.dialect, "horae", {"runs/s": rate})
+    bench.figures.add("drain", place.dialect, "bare", {"runs/s": limit})
 
 
-async def _waiting(store: Store, jobs: int, count: int) -> None:
-    await fill.add_jobs(store, jobs, fill.SIX_HOURS)
-    await fill.add_waiting(store, count, jobs)
-    await fill.analyze(store)
+async def processes(bench: Bench) -> None:
+    """Drained by real worker processes."""
+    if bench.place.dialect == "sqlite":
+        bench.figures.remark("processes", "sqlite", "horae", "SQLite serves one process")
+        return
+    for count in bench.size.workers:
+        rate, megabytes = await drain_by(bench, count)
+        bench.figures.add("processes", processes_of(count), "horae", {"runs/s": rate})
+        bench.figures.add("start", "worker", "horae", {"MB": megabytes})
 
 
-CASES: dict[str, Callable[[Bench], Awaitable[None]]] = {"create": create, "plan": plan, "drain": drain}
+async def drain_by(bench: Bench, count: int) -> tuple[float, float]:
+    """From the first start to the last end, and the memory of the largest process then."""
+    place, waiting = bench.place, bench.size.waiting
+    async with place.fresh() as store:
+        await _waiting(store, bench.size.jobs, waiting)
+    async with fleet.workers(place.url, count) as started, place.beside() as database:
+        for _ in range(DRAIN_SECONDS * 4):
+            span = (await database.run(single(SPAN)))[0]
+            if span["n"] >= waiting:
+                break
+            await asyncio.sleep(0.25)
+        megabytes = max(each.megabytes for each in started)
+    return span["n"] / max(1e-6, (span["last_us"] - span["first_us"]) / 1e6), megabytes
+
+
+async def lateness(bench: Bench) -> None:
+    for rate in bench.size.rates:
+        for shape, is_even in ((f"{rate:,}/s even", True), (f"{rate:,}/s at once", False)):
+            measured = await timing.steady(bench.place, rate, bench.size.seconds, is_even=is_even)
+            bench.figures.add("lateness", shape, "horae", measured)
+
+
+async def herd(bench: Bench) -> None:
+    for count in bench.size.herd:
+        for shape, jitter in ((f"{count:,}", None), (f"{count:,}, jitter {JITTER}", JITTER)):
+            measured, by_priority = await timing.herd(bench.place, count, jitter)
+            bench.figures.add("herd", shape, "horae", measured)
+            for name, values in by_priority.items():
+                if not jitter:
+                    units = dict(zip(("p50 ms", "p99 ms", "max ms"), percentiles(values), strict=True))
+                    bench.figures.add("herd", f"{shape}, {name}", "horae", units)
+
+
+async def idle(bench: Bench) -> None:
+    bench.figures.add("idle", "one host", "horae", await timing.idle(bench.place, bench.size.seconds))
+
+
+async def grow_jobs(bench: Bench) -> None:
+    """In one database that only gets larger."""
+    async with bench.place.fresh() as store:
+        before = 0
+        for number, count in enumerate(bench.size.registered):
+            await fill.add_jobs(store, count - before, growth.STANDING, start=before)
+            await fill.analyze(store)
+            bench.figures.add("growth", f"{count:,} jobs", "horae", await growth.jobs(store, number))
+            if bench.place.dialect == "postgres":
+                words = ("serve", "--roles", "scheduler")
+                cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), *words)
+                cost = {f"scheduler {unit}": value for unit, value in cost.items()}
+                bench.figures.add("growth", f"{count:,} jobs", "horae", cost)
+            before = count
+
+
+async def grow_backlog(bench: Bench) -> None:
+    for count in bench.size.backlog:
+        async with bench.place.fresh() as store:
+            await _waiting(store, min(count, bench.size.jobs), count)
+            bench.figures.add("growth", f"{count:,} waiting", "horae", await growth.claims(store))
+
+
+async def grow_history(bench: Bench) -> None:
+    async with bench.place.fresh() as store:
+        await _registered(store, bench.size.jobs)
+        before = 0
+        for count in bench.size.history:
+            await fill.add_finished(store, before, count, bench.size.jobs)
+            await fill.add_waiting(store, growth.CLAIM * growth.TIMES, bench.size.jobs)
+            await fill.analyze(store)
+            bench.figures.add("growth", f"{count:,} finished", "horae", await growth.claims(store))
+            before = count
+
+
+async def grow_tenants(bench: Bench) -> None:
+    for count in bench.size.tenants:
+        async with bench.place.fresh() as store:
+            await fill.add_jobs(store, bench.size.jobs, fill.SIX_HOURS, tenants=count)
+            await fill.add_waiting(store, bench.size.waiting, bench.size.jobs)
+            await fill.analyze(store)
+            rate = await walk.drain_rate(store, bench.size.waiting)
+        bench.figures.add("growth", f"{count:,} tenants", "horae", {"runs/s": rate})
+
+
+async def http_jobs(bench: Bench) -> None:
+    rate, limit = await http.rates(bench.place, bench.size.waiting // 5)
+    bench.figures.add("http", "1 process", "horae", {"runs/s": rate})
+    bench.figures.add("http", "1 process", "bare", {"runs/s": limit})
+
+
+async def door_cases(bench: Bench) -> None:
+    singles, rate = await door.creates(bench.place, bench.size.seconds / 2, max(1, bench.size.jobs // 4000))
+    bench.figures.add("create", "http, one at a time", "horae", singles)
+    bench.figures.add("create", "http, batches", "horae", {"jobs/s": rate})
+
+
+async def start(bench: Bench) -> None:
+    for shape, measured in (await door.starts()).items():
+        bench.figures.add("start", shape, "horae", measured)
+
+
+CASES: dict[str, Case] = {
+    "create": create,
+    "plan": plan,
+    "drain": drain,
+    "processes": processes,
+    "http": http_jobs,
+    "door": door_cases,
+    "lateness": lateness,
+    "herd": herd,
+    "idle": idle,
+    "start": start,
+    "jobs": grow_jobs,
+    "backlog": grow_backlog,
+    "history": grow_history,
+    "tenants": grow_tenants,
+}
+# Long by themselves, and the same each time: once.
+ONCE = frozenset({"lateness", "idle", "jobs", "backlog", "history", "tenants"})
 
 
 async def run(bench: Bench, cases: Sequence[str]) -> None:
@@ -118,16 +204,42 @@ async def run(bench: Bench, cases: Sequence[str]) -> None:
     try:
         for number in range(1, bench.size.rounds + 1):
             for name in cases:
-                bench.tell(f"round {number} of {bench.size.rounds}: {name} on {bench.place.dialect}")
-                await CASES[name](bench)
+                if number == 1 or name not in ONCE:
+                    bench.tell(f"round {number} of {bench.size.rounds}: {name} on {bench.place.dialect}")
+                    await attempt(bench, name)
     finally:
         await bench.place.wipe()
     add_path(bench.figures, bench.place.dialect)
 
 
+async def attempt(bench: Bench, name: str) -> None:
+    """A case that cannot be had leaves its reason and lets the others go on."""
+    try:
+        await CASES[name](bench)
+    except (HoraeError, OSError, TimeoutError, AssertionError) as error:
+        bench.figures.remark(name, bench.place.dialect, "horae", f"{type(error).__name__}: {error}")
+
+
+def processes_of(count: int) -> str:
+    return f"{count} process{'es' if count > 1 else ''}"
+
+
 def add_path(figures: Figures, database: str) -> None:
     """Planned, then drained: what both take together, per run."""
     for subject in ("horae", "bare"):
-        planned, drained = (figures.values.get((case, database, subject, "runs/s"), []) for case in ("plan", "drain"))  # type: ignore[call-overload]
+        planned, drained = (
+            figures.values.get(Key(case, database, subject, "runs/s"), []) for case in ("plan", "drain")
+        )
         for plan_, drain_ in zip(planned, drained, strict=False):
-            figures.add("path", database, subject, runs_per_s=1 / (1 / plan_ + 1 / drain_))
+            figures.add("path", database, subject, {"runs/s": 1 / (1 / plan_ + 1 / drain_)})
+
+
+async def _registered(store: Store, count: int) -> None:
+    await fill.add_jobs(store, count, fill.SIX_HOURS)
+    await fill.analyze(store)
+
+
+async def _waiting(store: Store, jobs: int, count: int) -> None:
+    await fill.add_jobs(store, jobs, fill.SIX_HOURS)
+    await fill.add_waiting(store, count, jobs)
+    await fill.analyze(store)

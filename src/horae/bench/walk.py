@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from time import perf_counter
 
 from horae.app import new_id
@@ -11,6 +12,7 @@ from horae.bench.fill import AHEAD_SECONDS, jobs_of
 from horae.core.timeguard import TimeGuard
 from horae.executors.noop import NoopExecutor
 from horae.node import Loop
+from horae.ports import Executor
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
 from horae.store.store import Store
@@ -49,11 +51,13 @@ async def plan_rate(store: Store, count: int, ahead_seconds: float = AHEAD_SECON
     return count / seconds
 
 
-async def drain_rate(store: Store, count: int) -> float:
+async def drain_rate(
+    store: Store, count: int, executors: Mapping[str, Executor] | None = None, slots: int = SLOTS
+) -> float:
     """Waiting runs a second: claimed, executed, settled, and kept in the history, by one worker of this process."""
-    settings = WorkerSettings("bench", SLOTS, ("default",), 60, 600)
+    settings = WorkerSettings("bench", slots, ("default",), 60, 600)
     secrets = Secrets(store, Vault("a key for a benchmark, and for nothing else"))
-    worker = Worker(store, settings, {"noop": NoopExecutor()}, (), TimeGuard(), new_id, secrets)
+    worker = Worker(store, settings, executors or {"noop": NoopExecutor()}, (), TimeGuard(), new_id, secrets)
     await worker.beat()
     claims = Loop("worker", worker.tick)
     worker.on_room = claims.wake

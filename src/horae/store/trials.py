@@ -24,14 +24,15 @@ WITH RECURSIVE numbers(n) AS (
 """
 _JOB_ID = "'bench-' || CAST(:first_job + n AS TEXT)"
 _TENANT = "CASE WHEN :tenants > 1 THEN 'tenant-' || CAST(n % :tenants AS TEXT) ELSE 'default' END"
+_PRIORITY = "CASE WHEN :priorities > 1 THEN 1 + n % :priorities ELSE 2 END"
 _LINES = "{rows:line(k integer, spec text, due_us bigint)}"
 
 ADD_JOBS = Statement(f"""
 INSERT INTO jobs (id, tenant, name, version, state, type, kind, queue, priority, bucket, max_attempts, is_once, shard,
                   created_us, updated_us)
 {_NUMBERS}
-SELECT {_JOB_ID}, {_TENANT}, {_JOB_ID}, 1, 'active', 'noop', 'cron', 'default', 2, :head || {_TENANT}, 1, false, n % 64,
-       :now_us, :now_us
+SELECT {_JOB_ID}, {_TENANT}, {_JOB_ID}, 1, 'active', 'noop', 'cron', 'default', {_PRIORITY},
+       :head || CAST({_PRIORITY} AS TEXT) || '|' || {_TENANT}, 1, false, n % 64, :now_us, :now_us
 FROM numbers
 """)
 
@@ -75,24 +76,18 @@ FROM chosen
 """)
 
 ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite="ANALYZE")
-HAS_JOBS = Statement("SELECT count(*) > 0 AS found FROM (SELECT 1 AS n FROM jobs LIMIT 1) AS first")
-WAITING_LEFT = Statement("SELECT count(*) AS n FROM runs WHERE due_us <= :until_us")
 STAGED = Statement("SELECT count(*) AS n, max(queued_us) AS last_us FROM runs WHERE due_us = :due_us")
 SPAN = Statement("SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us FROM history")
 
 LATENESS = Statement("""
-SELECT h.started_us - h.run_at_us AS late_us, h.priority, h.ended_us - h.run_at_us AS done_us
+SELECT h.started_us - h.run_at_us AS late_us, h.priority, h.ended_us
 FROM history h
 WHERE h.due_us >= :from_us AND h.due_us < :until_us AND h.status = 'succeeded'
 """)
 
-# Bytes of the database, and what its connections have committed so far.
 SIZE = Statement(
     "SELECT pg_database_size(current_database()) AS bytes",
     sqlite="SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()",
-)
-COMMITS = Statement(
-    "SELECT xact_commit AS n FROM pg_stat_database WHERE datname = current_database()", sqlite="SELECT 0 AS n"
 )
 
 
@@ -128,14 +123,25 @@ HOT = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Jobs that are alike: `lines` are number, definition and first due time, `head` how their waiting lines begin."""
+
+    lines: list[tuple[int, str, int]]
+    head: str
+    tenants: int
+    priorities: int
+    now_us: int
+
+
 @transaction
-def add_jobs(first: int, until: int, lines: list[tuple[int, str, int]], head: str, tenants: int) -> Steps[None]:
+def add_jobs(first: int, until: int, crowd: Crowd) -> Steps[None]:
     """Jobs number `first` to `until` (not included). Number n has line n modulo their count, its tenant likewise."""
-    now_us = lines[0][2]
     slice_ = {"first": first, "until": until, "first_job": FIRST_JOB}
-    of_lines = {**slice_, "lines": len(lines), "line": lines}
-    yield ADD_JOBS(**slice_, head=head, tenants=tenants, now_us=now_us)
-    yield ADD_VERSIONS(**of_lines, now_us=now_us)
+    of_lines = {**slice_, "lines": len(crowd.lines), "line": crowd.lines}
+    alike = {"head": crowd.head, "tenants": crowd.tenants, "priorities": crowd.priorities}
+    yield ADD_JOBS(**slice_, **alike, now_us=crowd.now_us)
+    yield ADD_VERSIONS(**of_lines, now_us=crowd.now_us)
     yield ADD_TIMERS(**of_lines)
 
 
