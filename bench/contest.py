@@ -1,4 +1,4 @@
-"""The peers, each in an environment of its own: jobs filled in by its script, drained by its workers, timed by marks."""
+"""The peers, each in an environment of its own: its script fills in jobs, its workers drain them, marks time them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def drain(peer: Peer, servers: Servers, processes: int, count: int) -> dict[str,
     """From the first mark to the last, no-ops a second; and how fast they were put in."""
     with _stage(peer, servers) as stage:
         filled = stage.fill(count)
-        with stage.workers(processes) as started:
+        with stage.workers("drain", processes) as started:
             marks = stage.wait(count, DRAIN_SECONDS, started)
         if len(marks) < count:
             raise PeerError(f"{len(marks)} of {count} jobs ran in {DRAIN_SECONDS} s; {stage.last_words()}")
@@ -95,7 +95,7 @@ def herd(peer: Peer, servers: Servers, count: int, lead: float) -> dict[str, flo
         if time.time() > due - START_SECONDS:
             raise PeerError(f"filling took {filled['seconds']:.0f} s, longer than the {lead:.0f} s until they were due")
         time.sleep(max(0.0, due - time.time() - 2 * START_SECONDS))
-        with stage.workers(1) as started:
+        with stage.workers("herd", 1) as started:
             marks = stage.wait(count, due - time.time() + HERD_SECONDS, started)
         if not marks:
             raise PeerError(f"none of {count} jobs ran; {stage.last_words()}")
@@ -119,11 +119,11 @@ class Stage:
         return told
 
     @contextlib.contextmanager
-    def workers(self, count: int) -> Iterator[Workers]:
+    def workers(self, case: str, count: int) -> Iterator[Workers]:
         with (self._home / "log").open("ab") as log:
             started = [
                 subprocess.Popen(
-                    [self._python, self._script, "work"],
+                    [self._python, self._script, "work", case],
                     env=self._environment,
                     cwd=self._home,
                     stdout=log,

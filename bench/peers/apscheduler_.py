@@ -22,7 +22,9 @@ def made():
     url = POSTGRES.replace("postgresql://", "postgresql+psycopg://")
     store = SQLAlchemyJobStore(url=url) if POSTGRES else MemoryJobStore()
     return AsyncIOScheduler(
-        jobstores={"default": store}, executors={"default": AsyncIOExecutor()}, job_defaults={"misfire_grace_time": None}
+        jobstores={"default": store},
+        executors={"default": AsyncIOExecutor()},
+        job_defaults={"misfire_grace_time": None},
     )
 
 

@@ -1,7 +1,6 @@
 """celery beat: as many entries as there are jobs, all due at the next full minute; one beat, one worker."""
 
 import math
-import os
 import subprocess
 import sys
 import time
@@ -29,16 +28,18 @@ def fill(count, due):
 
 
 def work():
-    if len(sys.argv) > 2:
+    if sys.argv[2] == "beat":
         count, minute = map(int, PLAN.read_text().split())
         at = time.gmtime(minute)
         entry = {"task": "noop", "schedule": crontab(minute=at.tm_min, hour=at.tm_hour)}
         app.conf.beat_schedule = {str(number): entry for number in range(count)}
-        app.Beat(loglevel="ERROR", schedule=os.path.join(FOLDER, "beat.db"), max_interval=0.05).run()
+        app.Beat(loglevel="ERROR", schedule=f"{FOLDER}/beat.db", max_interval=0.05).run()
         return
     beat = subprocess.Popen([sys.executable, __file__, "work", "beat"])
     try:
-        app.worker_main(["worker", "--pool=solo", "--without-gossip", "--without-mingle", "--without-heartbeat", "-lERROR"])
+        app.worker_main(
+            ["worker", "--pool=solo", "--without-gossip", "--without-mingle", "--without-heartbeat", "-lERROR"]
+        )
     finally:
         beat.terminate()
 

@@ -5,6 +5,7 @@ import time
 from dbos import DBOS
 from marks import POSTGRES, main, mark
 
+
 @DBOS.workflow(name="noop")
 def noop():
     mark()

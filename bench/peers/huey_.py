@@ -1,6 +1,5 @@
 """huey: one consumer with one thread, which is its fastest for a no-op; on Redis, or on SQLite without fsync."""
 
-import os
 from datetime import datetime
 
 from huey import RedisHuey, SqliteHuey
@@ -9,7 +8,7 @@ from marks import FOLDER, REDIS, main, mark
 if REDIS:
     huey = RedisHuey("peer", url=f"{REDIS}/4", results=False, utc=False)
 else:
-    huey = SqliteHuey("peer", filename=os.path.join(FOLDER, "huey.db"), results=False, fsync=False, utc=False)
+    huey = SqliteHuey("peer", filename=f"{FOLDER}/huey.db", results=False, fsync=False, utc=False)
 
 
 @huey.task(name="noop")
@@ -20,7 +19,7 @@ def noop():
 def fill(count, due):
     for _ in range(count):
         if due:
-            noop.schedule(eta=datetime.fromtimestamp(due))
+            noop.schedule(eta=datetime.fromtimestamp(due))  # noqa: DTZ006 its clock is local
         else:
             noop()
 

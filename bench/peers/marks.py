@@ -14,7 +14,7 @@ POSTGRES = os.environ.get("BENCH_POSTGRES", "")
 REDIS = os.environ.get("BENCH_REDIS", "")
 FOLDER = os.environ.get("BENCH_FOLDER", ".")
 
-_file = os.open(os.path.join(FOLDER, "marks"), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+_file = os.open(f"{FOLDER}/marks", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 def mark():
@@ -22,7 +22,7 @@ def mark():
 
 
 def main(fill, work):
-    """`fill COUNT [DUE]` puts jobs into the queue, due at a time or at once; `work` is one worker until it is stopped."""
+    """`fill COUNT [DUE]` queues jobs, due at a time or at once; `work CASE` is one worker until it is stopped."""
     if sys.argv[1] == "work":
         work()
         return

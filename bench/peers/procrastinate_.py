@@ -26,7 +26,7 @@ async def fill(count, due):
 async def work():
     async with app.open_async():
         await app.run_worker_async(
-            concurrency=20, delete_jobs="always", fetch_job_polling_interval=0.1, install_signal_handlers=False
+            concurrency=100, delete_jobs="always", fetch_job_polling_interval=0.1, install_signal_handlers=False
         )
 
 

@@ -75,7 +75,7 @@ async def processes(bench: Bench) -> None:
         return
     for count in bench.size.workers:
         rate, megabytes = await drain_by(bench, count)
-        bench.figures.add("processes", processes_of(count), "horae", {"runs/s": rate})
+        bench.figures.add("drain", processes_of(count), "horae", {"runs/s": rate})
         bench.figures.add("start", "worker", "horae", {"MB": megabytes})
 
 
