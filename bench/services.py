@@ -49,7 +49,7 @@ def postgres() -> Iterator[str]:
         binaries = find_binaries(home)
         create_cluster(binaries, home)
         port = free_port()
-        server = start_server(binaries, home, port, POSTGRES)
+        server = start_server(binaries, home, port, POSTGRES | _counting(binaries))
         try:
             url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
             wait_until_ready(url, server, home / "log")
@@ -57,6 +57,13 @@ def postgres() -> Iterator[str]:
         finally:
             server.send_signal(signal.SIGQUIT)
             server.wait()
+
+
+def _counting(binaries: Path) -> dict[str, str]:
+    """Statements can be counted, where this PostgreSQL has the means; off until the case that wants it."""
+    if not any((binaries.parent / "lib").rglob("pg_stat_statements.so")):
+        return {}
+    return {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "none"}
 
 
 @contextlib.contextmanager
