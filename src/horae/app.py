@@ -144,7 +144,7 @@ class App:
         commands = Commands(self.store, self._vault, new_id, self._node.wake, allow)
         for job in self._jobs:
             try:
-                await commands.put_job(Caller(DEFAULT_TENANT, "worker"), job.name, dict(job.document), None, None)
+                await commands.jobs.put(Caller(DEFAULT_TENANT, "worker"), job.name, dict(job.document), None, None)
             except Invalid as error:
                 raise Invalid(
                     [replace(fault, pointer=f"{job.place}: {fault.pointer}") for fault in error.faults]

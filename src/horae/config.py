@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from horae.core.access import ROLES as ROLE_NAMES
 from horae.core.egress import allow_ranges, read_url
@@ -95,7 +96,7 @@ def read_settings(
     What only matters to a server that listens, such as its address and its keys, is not asked of other commands.
     """
     faults = _unknown(environment)
-    values: dict[str, object] = {"is_dev": is_dev}
+    values: dict[str, Any] = {"is_dev": is_dev}
     if is_dev:
         values |= {"egress_allow": LOOPBACK, "shell": "on"}
     for item in fields(Settings):
@@ -110,7 +111,7 @@ def read_settings(
             faults.append(Fault(f"HORAE_{item.name.upper()}", str(error)))
     if faults:
         raise Invalid(faults, "settings")
-    settings = Settings(**values)  # type: ignore[arg-type]
+    settings = Settings(**values)
     faults = _check(settings) + (_check_exposure(settings) if is_server else [])
     if faults:
         raise Invalid(faults, "settings")

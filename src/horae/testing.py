@@ -126,9 +126,9 @@ class Horae:
             self.add_node()
         self.commands = Commands(self.store, VAULT, self._new_id, self._wake)
         for name, value in self._secrets.items():
-            await self.commands.put_secret(self.caller, name, value)
+            await self.commands.secrets.put(self.caller, name, value)
         for job in self._app.jobs.values():
-            await self.commands.put_job(self.caller, job.name, dict(job.document), None, None)
+            await self.commands.jobs.put(self.caller, job.name, dict(job.document), None, None)
         return self
 
     async def __aexit__(
@@ -150,7 +150,7 @@ class Horae:
     async def run(self, job: str, payload: Any = None) -> str:
         """A run now; the id of it."""
         body = None if payload is None else json.dumps(payload)
-        (run_id,) = await self.commands.trigger(self.caller, job, [RunRequest(body)], None)
+        (run_id,) = await self.commands.runs.trigger(self.caller, job, [RunRequest(body)], None)
         return run_id
 
     async def logs(self, run_id: str) -> str:
@@ -161,7 +161,7 @@ class Horae:
         return _EPOCH + timedelta(microseconds=self._now_us())
 
     async def create(self, document: dict[str, Any]) -> str:
-        return await self.commands.create_job(self.caller, document, None)
+        return await self.commands.jobs.create(self.caller, document, None)
 
     async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Time passes, and everything that is due in it happens."""

@@ -82,7 +82,7 @@ OPERATIONS = st.one_of(
     _op("settle", NUMBERS, st.just("succeeded"), st.none()),
     _op("settle", NUMBERS, st.sampled_from(["failed", "cancelled", "unknown"]), st.just("exception")),
     _op("requeue", NUMBERS, st.sampled_from([0, 5]), st.booleans()),
-    *(_op("run", st.just(verb), NUMBERS) for verb in ("cancel_run", "retry_run", "replay", "discard", "show")),
+    *(_op("run", st.just(verb), NUMBERS) for verb in ("cancel", "retry", "replay", "discard", "show")),
     _op("reap"),
     _op("gate"),
     _op("overdue"),

@@ -208,19 +208,23 @@ async def _of_run(twin: Twin, verb: str, number: int) -> Any:
             row, attempts = await twin.store.run(TENANT, run)
             return row, attempts
         case "discard":
-            return await twin.commands.discard(CALLER, run)
+            return await twin.commands.letters.discard(CALLER, run)
+        case "replay":
+            return await twin.commands.letters.replay(CALLER, run, None)
+        case "retry":
+            return await twin.commands.runs.retry(CALLER, run, None)
         case _:
-            return await getattr(twin.commands, verb)(CALLER, run, None)
+            return await twin.commands.runs.cancel(CALLER, run, None)
 
 
 async def _trigger(twin: Twin, job: str, priority: str | None, in_seconds: int | None) -> Any:
     run_at_us = None if in_seconds is None else await twin.store.now() + in_seconds * 1_000_000
-    return await twin.commands.trigger(CALLER, job, [RunRequest('{"a": 1}', priority, run_at_us)], None)
+    return await twin.commands.runs.trigger(CALLER, job, [RunRequest('{"a": 1}', priority, run_at_us)], None)
 
 
 async def _pause(twin: Twin, job: str, seconds: int | None) -> Any:
     until_us = None if seconds is None else await twin.store.now() + seconds * 1_000_000
-    return await twin.commands.pause_job(CALLER, job, until_us, "by hand", None)
+    return await twin.commands.jobs.pause(CALLER, job, until_us, "by hand", None)
 
 
 async def _runs(twin: Twin, job: str | None, **filters: Any) -> Any:
@@ -239,11 +243,11 @@ async def _verify(twin: Twin) -> Any:
 
 
 OPERATIONS: dict[str, Callable[..., Awaitable[Any]]] = {
-    "create": lambda twin, document: twin.commands.create_job(CALLER, document, None),
-    "edit": lambda twin, job, change: twin.commands.change_job(CALLER, job, change, None, None),
+    "create": lambda twin, document: twin.commands.jobs.create(CALLER, document, None),
+    "edit": lambda twin, job, change: twin.commands.jobs.change(CALLER, job, change, None, None),
     "pause": _pause,
-    "resume": lambda twin, job: twin.commands.resume_job(CALLER, job, None),
-    "delete": lambda twin, job: twin.commands.delete_job(CALLER, job),
+    "resume": lambda twin, job: twin.commands.jobs.resume(CALLER, job, None),
+    "delete": lambda twin, job: twin.commands.jobs.delete(CALLER, job),
     "trigger": _trigger,
     "plan": lambda twin, owner: twin.plan(owner),
     "beat": lambda twin, worker: twin.world.worker(worker),

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from horae.api.access import KeyAccess, key_hash
-from horae.commands import Commands
+from horae.commands.jobs import JobCommands
 from horae.core.errors import Unavailable
 from horae.ports import Again, Claimed, Ending, LogChunk
 from horae.store.store import Store
@@ -167,6 +167,13 @@ async def test_put_creates_a_job_under_a_new_name(api: Api):
     assert answer.status_code == 201
     assert answer.json()["name"] == "weekly"
     assert answer.headers["location"] == f"/api/v1/jobs/{answer.json()['job_id']}"
+
+
+@pytest.mark.parametrize("when", [{"interval": "5m"}, {"scheduledTime": "2100-01-01T00:00:00Z"}])
+async def test_put_creates_a_job_that_says_when_by_any_name(api: Api, when: dict[str, str]):
+    answer = await api.put("jobs/weekly", json={"payload": {"url": "https://example.com/hook"}, **when})
+
+    assert answer.status_code == 201
 
 
 @pytest.mark.parametrize("version", ["*", '"v1"'])
@@ -1048,7 +1055,7 @@ async def test_a_bug_of_ours_is_an_opaque_500(store: Store, monkeypatch: pytest.
     async def broken(*_: Any) -> None:
         raise KeyError("the secret of the store")
 
-    monkeypatch.setattr(Commands, "delete_job", broken)
+    monkeypatch.setattr(JobCommands, "delete", broken)
     async with client_of(app_over(store)) as client:
         answer = await client.delete("/v1/jobs/x")
 

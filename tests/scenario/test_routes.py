@@ -125,9 +125,9 @@ async def test_a_backfill_keeps_the_promise_and_explains_itself() -> None:
     async with Horae() as horae:
         job = await horae.create({"name": "j", "schedule": "*/10 * * * *", "type": "noop"})
         await horae.advance(minutes=25)
-        await horae.commands.pause_job(horae.caller, job, None, None, None)
+        await horae.commands.jobs.pause(horae.caller, job, None, None, None)
         await horae.advance(minutes=30)
-        await horae.commands.resume_job(horae.caller, job, None)
+        await horae.commands.jobs.resume(horae.caller, job, None)
         for node in horae.nodes:
             node.kill()
         await horae.advance(hours=2)  # nobody decides
@@ -137,7 +137,7 @@ async def test_a_backfill_keeps_the_promise_and_explains_itself() -> None:
 
         now_us = await horae.store.now()
         wish = BackfillRequest(START_US, now_us, 100)
-        done = await horae.commands.backfill(horae.caller, job, wish, None)
+        done = await horae.commands.runs.backfill(horae.caller, job, wish, None)
         await horae.advance(minutes=5)
 
         # Three due times of the pause, and all but the latest of the outage, which run_once made good.
@@ -146,7 +146,7 @@ async def test_a_backfill_keeps_the_promise_and_explains_itself() -> None:
         assert {run["status"] for run in runs if run["cause"] == "backfill"} == {"succeeded"}
         assert (await horae.verify()).is_clean
         assert (await horae.why(job, done.dues[-1]))["verdict"] == "ran"
-        assert (await horae.commands.backfill(horae.caller, job, wish, None)).dues == []
+        assert (await horae.commands.runs.backfill(horae.caller, job, wish, None)).dues == []
 
 
 # Dead letters in bulk
@@ -314,7 +314,7 @@ async def test_a_drained_worker_ends_what_it_has_and_takes_nothing_new() -> None
         assert first is not None
         assert second is not None
         await horae.advance(1)
-        await horae.commands.drain_worker(horae.caller, first.id, None)
+        await horae.commands.fleet.drain_worker(horae.caller, first.id, None)
         await horae.advance(6)
         job = await horae.create({"name": "j", "schedule": "*/10 * * * * *", "type": "noop"})
         await horae.advance(60)

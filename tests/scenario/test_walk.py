@@ -129,7 +129,7 @@ async def test_a_running_run_is_cancelled_within_two_seconds() -> None:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "2h"})
         await horae.advance(5)
         (run,) = await horae.runs(job)
-        await horae.commands.cancel_run(horae.caller, run["id"], None)
+        await horae.commands.runs.cancel(horae.caller, run["id"], None)
         await horae.advance(2)
         (run,) = await horae.runs(job)
 
@@ -301,7 +301,7 @@ async def test_high_goes_first_but_low_is_not_starved() -> None:
         for name, priority in (("low", "LOW"), ("high", "HIGH")):
             await horae.create({"name": name, "type": "noop", "priority": priority})
         for name in ("low", "high"):
-            await horae.commands.trigger(horae.caller, name, [RunRequest()] * 100, None)
+            await horae.commands.runs.trigger(horae.caller, name, [RunRequest()] * 100, None)
         await horae.advance(5)
 
     first = [request.job_name for request in work.requests[10:50]]
@@ -314,8 +314,8 @@ async def test_a_flood_of_one_tenant_does_not_keep_another_waiting() -> None:
     async with Horae(executors={"noop": work}, worker_slots=10) as horae:
         for tenant, count in (("flood", 1000), ("calm", 5)):
             caller = Caller(tenant, "test")
-            await horae.commands.create_job(caller, {"name": "j", "type": "noop"}, None)
-            await horae.commands.trigger(caller, "j", [RunRequest()] * count, None)
+            await horae.commands.jobs.create(caller, {"name": "j", "type": "noop"}, None)
+            await horae.commands.runs.trigger(caller, "j", [RunRequest()] * count, None)
         await horae.advance(5)
 
     assert [request.tenant for request in work.requests[:30]].count("calm") == 5
@@ -373,7 +373,7 @@ async def test_a_cap_on_a_queue_holds() -> None:
         await horae.store.database.run(Transaction(steps))
         await horae.create({"name": "j", "type": "noop"})
         await horae.advance(2)
-        await horae.commands.trigger(horae.caller, "j", [RunRequest()] * 30, None)
+        await horae.commands.runs.trigger(horae.caller, "j", [RunRequest()] * 30, None)
         await horae.advance(30)
         runs = await horae.runs("j")
 
@@ -462,8 +462,8 @@ async def test_runs_with_a_rule_are_not_starved_by_those_without() -> None:
     async with Horae(executors={"noop": work}, worker_slots=5) as horae:
         await horae.create({"name": "free", "type": "noop"})
         await horae.create({"name": "ruled", "type": "noop", "overlap": "queue", "priority": "HIGH"})
-        await horae.commands.trigger(horae.caller, "free", [RunRequest()] * 100, None)
-        await horae.commands.trigger(horae.caller, "ruled", [RunRequest()] * 3, None)
+        await horae.commands.runs.trigger(horae.caller, "free", [RunRequest()] * 100, None)
+        await horae.commands.runs.trigger(horae.caller, "ruled", [RunRequest()] * 3, None)
         await horae.advance(10)
 
     assert [request.job_name for request in work.requests].count("ruled") == 3
@@ -533,7 +533,7 @@ async def test_output_with_odd_escapes_is_kept_as_it_is_and_handed_on() -> None:
     async with Horae(executors={"noop": work}) as horae:
         await horae.create({"name": "a", "type": "noop"})
         await horae.create({"name": "b", "type": "noop", "after": "a"})
-        await horae.commands.trigger(horae.caller, "a", [RunRequest()], None)
+        await horae.commands.runs.trigger(horae.caller, "a", [RunRequest()], None)
         await horae.advance(5)
 
     upstream = work.requests[1].upstream

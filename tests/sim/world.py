@@ -112,7 +112,7 @@ class World:
 
     async def _make_jobs(self) -> None:
         for number in range(8):
-            await self.commands.create_job(CALLER, self._document(number), None)
+            await self.commands.jobs.create(CALLER, self._document(number), None)
 
     def _document(self, number: int) -> dict[str, Any]:
         dice = self.dice
@@ -162,19 +162,19 @@ class World:
         match action:
             case "edit":
                 schedule = dice.choice(["*/6 * * * * *", "@every 8s", "*/13 * * * * *"])
-                await commands.change_job(CALLER, name, {"schedule": schedule}, None, None)
+                await commands.jobs.change(CALLER, name, {"schedule": schedule}, None, None)
             case "describe":
-                await commands.change_job(CALLER, name, {"description": str(dice.random())}, None, None)
+                await commands.jobs.change(CALLER, name, {"description": str(dice.random())}, None, None)
             case "pause":
-                await commands.pause_job(CALLER, name, None, None, None)
+                await commands.jobs.pause(CALLER, name, None, None, None)
             case "pause_for":
-                await commands.pause_job(CALLER, name, self.now_us() + dice.randrange(20) * 1_000_000, None, None)
+                await commands.jobs.pause(CALLER, name, self.now_us() + dice.randrange(20) * 1_000_000, None, None)
             case "resume":
-                await commands.resume_job(CALLER, name, None)
+                await commands.jobs.resume(CALLER, name, None)
             case "run":
-                await commands.trigger(CALLER, name, [RunRequest()] * dice.choice([1, 3]), None)
+                await commands.runs.trigger(CALLER, name, [RunRequest()] * dice.choice([1, 3]), None)
             case "delete" if dice.random() < 0.1:
-                await commands.delete_job(CALLER, name)
+                await commands.jobs.delete(CALLER, name)
             case _:
                 await self._act_on_runs(action, name)
 
@@ -183,13 +183,16 @@ class World:
         match action:
             case "cancel":
                 if run := await self._some_run(name, lambda row: row["ended_us"] is None):
-                    await commands.cancel_run(CALLER, run, None)
+                    await commands.runs.cancel(CALLER, run, None)
             case "retry":
                 if run := await self._some_run(name, lambda row: row["status"] in ("failed", "cancelled", "unknown")):
-                    await commands.retry_run(CALLER, run, None)
-            case "replay" | "discard":
+                    await commands.runs.retry(CALLER, run, None)
+            case "replay":
                 if run := await self._some_run(name, lambda row: row["status"] == "failed"):
-                    await (commands.replay(CALLER, run, None) if action == "replay" else commands.discard(CALLER, run))
+                    await commands.letters.replay(CALLER, run, None)
+            case "discard":
+                if run := await self._some_run(name, lambda row: row["status"] == "failed"):
+                    await commands.letters.discard(CALLER, run)
             case "pause_queue":
                 self._pause_queue(is_paused=True)
                 asyncio.get_running_loop().call_later(dice.uniform(0.5, 8), lambda: self._pause_queue(is_paused=False))

@@ -5,28 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from horae.api.keys import SCOPES
-from horae.api.schemas import (
+from horae.api.schema_words import (
+    ANY,
     COUNT,
     COUNT_OR_NULL,
     DURATION,
+    FLAG,
     TEXT,
     TEXT_OR_NULL,
     TIME,
     TIME_OR_NULL,
+    TRUE,
     Schema,
+    array,
+    listing,
+    one_of,
+    page,
     record,
-    ref,
     sent,
 )
 from horae.core.access import KEY_ROLES
 
-_FLAG: Schema = {"type": "boolean"}
-_ROLE: Schema = {"type": "string", "enum": list(KEY_ROLES)}
-_SCOPES: Schema = {"type": "array", "items": {"type": "string", "enum": list(SCOPES)}}
-
-
-def _list(name: str, item: str, **more: Schema) -> Schema:
-    return record({name: {"type": "array", "items": ref(item)}, **more})
+_ROLE: Schema = one_of(KEY_ROLES)
+_SCOPES: Schema = array(one_of(SCOPES))
 
 
 _KEY: Schema = {
@@ -37,7 +38,7 @@ _KEY: Schema = {
     "scopes": _SCOPES,
     "prefix": TEXT,
     "requests_per_second": COUNT_OR_NULL,
-    "status": {"type": "string", "enum": ["active", "expired", "revoked"]},
+    "status": one_of(["active", "expired", "revoked"]),
     "created_at": TIME,
     "created_by": TEXT,
     "expires_at": TIME_OR_NULL,
@@ -51,18 +52,18 @@ _QUOTAS: Schema = {
     "requests_per_second": {"type": ["integer", "null"], "minimum": 1},
     "max_payload_bytes": COUNT_OR_NULL,
     "weight": {"type": "integer", "minimum": 1, "maximum": 100},
-    "paused": _FLAG,
+    "paused": FLAG,
     "description": TEXT,
 }
 _PART = record({"queued": COUNT, "oldest_age_ms": COUNT_OR_NULL})
 _QUEUE: Schema = {
     "queue": TEXT,
     "queued": COUNT,
-    "queued_is_exact": _FLAG,
+    "queued_is_exact": FLAG,
     "running": COUNT,
     "oldest_age_ms": COUNT_OR_NULL,
     "by_priority": record({"HIGH": _PART, "MEDIUM": _PART, "LOW": _PART}),
-    "paused": _FLAG,
+    "paused": FLAG,
     "max_running": COUNT_OR_NULL,
 }
 _ENTRY: Schema = {
@@ -75,19 +76,19 @@ _ENTRY: Schema = {
     "request_id": TEXT_OR_NULL,
     "action": TEXT,
     "target": TEXT,
-    "before": {},
-    "after": {},
+    "before": ANY,
+    "after": ANY,
     "seq": COUNT_OR_NULL,
     "hash": TEXT_OR_NULL,
 }
 _BREAK = record({"seq": COUNT, "id": COUNT_OR_NULL, "what": TEXT})
 _CHECK: Schema = {
     "tenant": TEXT,
-    "ok": _FLAG,
+    "ok": FLAG,
     "rows": COUNT,
     "unsealed": COUNT,
     "head": TEXT,
-    "breaks": {"type": "array", "items": _BREAK},
+    "breaks": array(_BREAK),
 }
 
 ADMIN_EXAMPLES: dict[str, Any] = {
@@ -101,7 +102,7 @@ ADMIN_EXAMPLES: dict[str, Any] = {
 ADMIN_SCHEMAS: dict[str, Schema] = {
     "Key": record(_KEY),
     "KeyShown": record(_KEY | {"key": TEXT_OR_NULL}),
-    "KeyList": _list("keys", "Key", next_cursor=TEXT_OR_NULL),
+    "KeyList": page("keys", "Key"),
     "NewKey": sent(
         {
             "name": TEXT,
@@ -120,11 +121,11 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
             "actor": TEXT,
             "role": _ROLE,
             "tenant": TEXT,
-            "scopes": {"type": "array", "items": TEXT},
-            "may_switch_tenant": {"type": "boolean"},
+            "scopes": array(TEXT),
+            "may_switch_tenant": FLAG,
         }
     ),
-    "Revoked": record({"revoked": {"const": True}, "key_id": TEXT}),
+    "Revoked": record({"revoked": TRUE, "key_id": TEXT}),
     "Tenant": record(
         {
             "tenant": TEXT,
@@ -134,13 +135,13 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
             "updated_at": TIME,
         }
     ),
-    "TenantList": _list("tenants", "Tenant", next_cursor=TEXT_OR_NULL),
+    "TenantList": page("tenants", "Tenant"),
     "NewTenant": sent({"tenant": TEXT, **_QUOTAS}, "tenant"),
     "ChangeTenant": sent(_QUOTAS),
     "Queue": record(_QUEUE),
-    "QueueList": _list("queues", "Queue"),
+    "QueueList": listing("queues", "Queue"),
     "ChangeQueue": sent({"max_running": COUNT_OR_NULL}),
     "AuditEntry": record(_ENTRY),
-    "AuditList": _list("entries", "AuditEntry", next_cursor=TEXT_OR_NULL),
+    "AuditList": page("entries", "AuditEntry"),
     "AuditCheck": record(_CHECK),
 }

@@ -152,7 +152,7 @@ async def read_items(request: Request, body: bytes, name: str) -> list[Any | Hor
     if not _is_json(media_type):
         raise _unsupported(request, "application/json or application/x-ndjson")
     document = await _off_the_loop(partial(decode, body), len(body))
-    items: list[Any | HoraeError] = read_fields(document, {name: check_items}, deep=False).get(name)  # type: ignore[assignment]
+    items: list[Any | HoraeError] | None = read_fields(document, {name: check_items}, deep=False).get(name)
     if items is None:
         raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', f'Write {{"{name}": […]}}.')])
     return items

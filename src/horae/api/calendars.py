@@ -37,12 +37,12 @@ class Calendars:
         raise NotFound(f'There is no calendar "{name}".')
 
     async def put(self, call: Call) -> Reply:
-        row = await self._commands.put_calendar(call.caller, call.word("calendar"), await call.document())
+        row = await self._commands.calendars.put(call.caller, call.word("calendar"), await call.document())
         return Reply(_answer(row), 201 if row["is_new"] else 200)
 
     async def delete(self, call: Call) -> Reply:
         name = call.word("calendar")
-        await self._commands.delete_calendar(call.caller, name)
+        await self._commands.calendars.delete(call.caller, name)
         return Reply({"deleted": True, "name": name})
 
 

@@ -69,7 +69,7 @@ class DeadLetters:
 
     async def replay(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return Reply({"run_id": await self._commands.replay(call.caller, call.word("run"), call.once)}, 202)
+        return Reply({"run_id": await self._commands.letters.replay(call.caller, call.word("run"), call.once)}, 202)
 
     async def replay_many(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), REPLAY_FIELDS)
@@ -78,12 +78,12 @@ class DeadLetters:
             chosen["priority"] = PRIORITY_NUMBER[chosen["priority"]]
         which = Replays(chosen.get("job"), dead_filters(chosen))
         if fields.get("dry_run"):
-            matching = await self._commands.count_letters(call.caller, which)
+            matching = await self._commands.letters.count(call.caller, which)
             return Reply({"count": len(matching), "replay_of": matching, "dry_run": True})
         expected, rate = fields.get("expected_count"), fields.get("rate")
-        run_ids = await self._commands.replay_many(call.caller, which, expected, rate, call.once)
+        run_ids = await self._commands.letters.replay_many(call.caller, which, expected, rate, call.once)
         return Reply({"count": len(run_ids), "run_ids": run_ids}, 202)
 
     async def discard(self, call: Call) -> Reply:
-        await self._commands.discard(call.caller, call.word("run"))
+        await self._commands.letters.discard(call.caller, call.word("run"))
         return Reply({"deleted": True, "run_id": call.word("run")})

@@ -31,7 +31,7 @@ class Fleet:
         read_fields(await call.fields(), {})
         if not is_shown(call.word("worker"), call.caller.tenant):
             raise NotFound(f"There is no live worker {call.word('worker')}.")
-        await self._commands.drain_worker(call.caller, call.word("worker"), call.once)
+        await self._commands.fleet.drain_worker(call.caller, call.word("worker"), call.once)
         return Reply({"worker_id": call.word("worker"), "state": "draining"}, 202)
 
     async def stats(self, call: Call) -> Reply:

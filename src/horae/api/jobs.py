@@ -100,7 +100,7 @@ class Jobs:
         ]
 
     async def create(self, call: Call) -> Reply:
-        job_id = await self._commands.create_job(call.caller, await call.document(), call.once)
+        job_id = await self._commands.jobs.create(call.caller, await call.document(), call.once)
         return await self._job(call, job_id, 201)
 
     async def create_many(self, call: Call) -> Reply:
@@ -119,7 +119,7 @@ class Jobs:
         try:
             async for items in stream_lines(call.request, PART):
                 documents = [item for item in items if not isinstance(item, HoraeError)]
-                parsed = await self._commands.parse_jobs(call.caller, documents)
+                parsed = await self._commands.jobs.parse(call.caller, documents)
                 answers += await saving if saving is not None else []
                 saving = asyncio.create_task(self._save_part(call, items, parsed))
         finally:
@@ -130,7 +130,7 @@ class Jobs:
         self, call: Call, items: list[Any | HoraeError], parsed: list[NewJob | Invalid]
     ) -> Sequence[str | HoraeError]:
         try:
-            saved = iter(await self._commands.save_jobs(call.caller, parsed, None, atomic=False))
+            saved = iter(await self._commands.jobs.save(call.caller, parsed, None, atomic=False))
         except (Unavailable, Conflict) as error:
             return [item if isinstance(item, HoraeError) else error for item in items]
         return [item if isinstance(item, HoraeError) else next(saved) for item in items]
@@ -139,7 +139,7 @@ class Jobs:
         if any(isinstance(item, HoraeError) for item in items):
             undone = Conflict("Not saved, because another job of the same atomic batch was refused.", "batch_refused")
             return [item if isinstance(item, HoraeError) else undone for item in items]
-        return await self._commands.create_jobs(call.caller, items, call.once, atomic=True) if items else []
+        return await self._commands.jobs.create_many(call.caller, items, call.once, atomic=True) if items else []
 
     async def _create_parts(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
         answers: list[str | HoraeError] = []
@@ -158,7 +158,8 @@ class Jobs:
         self, call: Call, items: list[Any | HoraeError], once: Once | None
     ) -> Sequence[str | HoraeError]:
         documents = [item for item in items if not isinstance(item, HoraeError)]
-        saved = iter(await self._commands.create_jobs(call.caller, documents, once, atomic=False) if documents else [])
+        made = await self._commands.jobs.create_many(call.caller, documents, once, atomic=False) if documents else []
+        saved = iter(made)
         return [item if isinstance(item, HoraeError) else next(saved) for item in items]
 
     async def list(self, call: Call) -> Reply:
@@ -177,21 +178,21 @@ class Jobs:
         if base == ANY_VERSION:
             return await self.change(call)
         document = await call.document()
-        job_id, is_new = await self._commands.put_job(call.caller, call.word("job"), document, None, base)
+        job_id, is_new = await self._commands.jobs.put(call.caller, call.word("job"), document, None, base)
         return await self._job(call, job_id, 201 if is_new else 200)
 
     async def change(self, call: Call) -> Reply:
         document, base = await call.document(), _if_match(call) or None
         return await self._job(
-            call, await self._commands.change_job(call.caller, call.word("job"), document, None, base)
+            call, await self._commands.jobs.change(call.caller, call.word("job"), document, None, base)
         )
 
     async def delete(self, call: Call) -> Reply:
-        return Reply({"deleted": True, "job_id": await self._commands.delete_job(call.caller, call.word("job"))})
+        return Reply({"deleted": True, "job_id": await self._commands.jobs.delete(call.caller, call.word("job"))})
 
     async def run(self, call: Call) -> Reply:
         request = await read_run(self._views, await call.fields())
-        (run_id,) = await self._commands.trigger(call.caller, call.word("job"), [request], call.once)
+        (run_id,) = await self._commands.runs.trigger(call.caller, call.word("job"), [request], call.once)
         return Reply({"run_id": run_id}, 202)
 
     async def pause(self, call: Call) -> Reply:
@@ -199,12 +200,12 @@ class Jobs:
         until_us, reason = fields.get("until"), fields.get("reason")
         if until_us is not None:
             refuse_past(until_us, await self._views.now(), "/until")
-        job_id = await self._commands.pause_job(call.caller, call.word("job"), until_us, reason, call.once)
+        job_id = await self._commands.jobs.pause(call.caller, call.word("job"), until_us, reason, call.once)
         return await self._job(call, job_id)
 
     async def resume(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return await self._job(call, await self._commands.resume_job(call.caller, call.word("job"), call.once))
+        return await self._job(call, await self._commands.jobs.resume(call.caller, call.word("job"), call.once))
 
     async def status(self, call: Call) -> Reply:
         return Reply(status_answer(await self._views.job(call.caller.tenant, call.word("job"))))
@@ -222,7 +223,7 @@ class Jobs:
             raise Invalid([Fault("/to", "The range ends before it begins.", "Swap from and to.")])
         is_dry, most = fields.get("dry_run", False), fields.get("max", 1000)
         wish = BackfillRequest(fields["from"], fields["to"], most, is_dry, fields.get("priority"))
-        done = await self._commands.backfill(call.caller, call.word("job"), wish, call.once)
+        done = await self._commands.runs.backfill(call.caller, call.word("job"), wish, call.once)
         answer = {"runs": len(done.dues), "next_from": None if done.next_us is None else format_instant(done.next_us)}
         if is_dry:
             return Reply(answer | {"times": [format_instant(us) for us in done.dues], "dry_run": True})

@@ -92,28 +92,24 @@ class Keys:
         if missing:
             raise Invalid(missing)
         fields["expires_us"] = await self._expiry(fields.pop("expires_at", None), fields.pop("expires_in", None))
-        return await self._shown(call, *await self._commands.create_key(call.caller, fields, call.once))
+        return await self._shown(call, *await self._commands.keys.create(call.caller, fields, call.once))
 
     async def revoke(self, call: Call) -> Reply:
-        return Reply({"revoked": True, "key_id": await self._commands.revoke_key(call.caller, call.word("key"))})
+        return Reply({"revoked": True, "key_id": await self._commands.keys.revoke(call.caller, call.word("key"))})
 
     async def rotate(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), {"overlap": parse_duration})
         overlap_us = fields.get("overlap", OVERLAP_US)
-        made = await self._commands.rotate_key(call.caller, call.word("key"), overlap_us, call.once)
+        made = await self._commands.keys.rotate(call.caller, call.word("key"), overlap_us, call.once)
         return await self._shown(call, *made)
 
     async def _expiry(self, at_us: int | None, in_us: int | None) -> int | None:
         if at_us is not None and in_us is not None:
             raise Invalid([Fault("/expires_in", 'Give "expires_at" or "expires_in", not both.', "Leave one out.")])
-        if at_us is None and in_us is None:
-            return None
-        now_us = await self._views.now()
-        if in_us is not None:
-            return now_us + in_us
-        assert at_us is not None  # noqa: S101 one of the two is given
-        refuse_past(at_us, now_us, "/expires_at")
-        return at_us
+        if at_us is not None:
+            refuse_past(at_us, await self._views.now(), "/expires_at")
+            return at_us
+        return None if in_us is None else await self._views.now() + in_us
 
     async def _shown(self, call: Call, key_id: str, key: str | None) -> Reply:
         """With the key itself; a repeat of the request gets all but that, because nobody has it any more."""

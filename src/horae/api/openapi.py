@@ -13,7 +13,8 @@ from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import Parameter
 from horae.api.remote_schemas import REMOTE_EXAMPLES, REMOTE_SCHEMAS
-from horae.api.schemas import ANY, EXAMPLES, SCHEMAS, TEXT, ref
+from horae.api.schema_words import ANY, TEXT, ref
+from horae.api.schemas import EXAMPLES, SCHEMAS
 from horae.api.side_schemas import SIDE_EXAMPLES, SIDE_SCHEMAS
 
 _ERRORS = {

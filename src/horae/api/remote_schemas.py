@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from horae.api.remote import REASONS
-from horae.api.schemas import DURATION, TEXT, Schema, record, sent
+from horae.api.schema_words import (
+    ANY,
+    DURATION,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    TRUE,
+    Schema,
+    array,
+    one_of,
+    record,
+    sent,
+)
 
-_TEXTS: Schema = {"type": "array", "items": TEXT}
-_FLAG: Schema = {"type": "boolean"}
-_NUMBER: Schema = {"type": "number"}
 _FENCE: Schema = {"type": "integer", "minimum": 1}
 _NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}
 
@@ -20,22 +32,22 @@ _RUN: Schema = {
     "job": TEXT,
     "tenant": TEXT,
     "handler": TEXT,
-    "args": {"type": "object"},
-    "secrets": {"type": "object"},
-    "payload": {},
+    "args": OBJECT,
+    "secrets": OBJECT,
+    "payload": ANY,
     "upstream": {"type": ["object", "null"]},
     "attempt": {"type": "integer", "minimum": 1},
     "max_attempts": {"type": "integer", "minimum": 1},
     "fence": _FENCE,
-    "scheduled_for": {"type": "string", "format": "date-time"},
-    "timeout_seconds": _NUMBER,
+    "scheduled_for": TIME,
+    "timeout_seconds": NUMBER,
     "idempotency_key": TEXT,
 }
 _HELD: Schema = {"run_id": TEXT, "fence": _FENCE}
 _STATE: Schema = {
     "run_id": TEXT,
-    "state": {"type": "string", "enum": ["running", "cancelled", "lost"]},
-    "reason": {"type": ["string", "null"]},
+    "state": one_of(["running", "cancelled", "lost"]),
+    "reason": TEXT_OR_NULL,
 }
 
 REMOTE_EXAMPLES: dict[str, Any] = {
@@ -50,10 +62,10 @@ REMOTE_SCHEMAS: dict[str, Schema] = {
         {
             "worker": _NAME,
             "node": TEXT,
-            "queues": {"type": "array", "items": _NAME, "default": ["default"]},
-            "handlers": {"type": "array", "items": TEXT, "minItems": 1},
+            "queues": array(_NAME, default=["default"]),
+            "handlers": array(TEXT, minItems=1),
             "slots": {"type": "integer", "minimum": 1, "default": 1},
-            "holds": _TEXTS,
+            "holds": array(TEXT),
             "wait": DURATION,
         },
         "worker",
@@ -63,29 +75,29 @@ REMOTE_SCHEMAS: dict[str, Schema] = {
     "Claimed": record(
         {
             "worker_id": TEXT,
-            "runs": {"type": "array", "items": record(_RUN)},
-            "is_draining": _FLAG,
-            "heartbeat_seconds": _NUMBER,
-            "visibility_seconds": _NUMBER,
+            "runs": array(record(_RUN)),
+            "is_draining": FLAG,
+            "heartbeat_seconds": NUMBER,
+            "visibility_seconds": NUMBER,
         }
     ),
-    "Heartbeat": sent({"runs": {"type": "array", "items": sent(_HELD, *_HELD)}}, "runs"),
-    "Beaten": record({"runs": {"type": "array", "items": record(_STATE)}, "is_draining": _FLAG}),
+    "Heartbeat": sent({"runs": array(sent(_HELD, *_HELD))}, "runs"),
+    "Beaten": record({"runs": array(record(_STATE)), "is_draining": FLAG}),
     "LogPiece": sent({"fence": _FENCE, "seq": _FENCE, "text": TEXT}, "fence", "seq", "text"),
-    "LogKept": record({"run_id": TEXT, "kept": _FLAG}),
+    "LogKept": record({"run_id": TEXT, "kept": FLAG}),
     "Completion": sent(
         {
             "fence": _FENCE,
-            "status": {"type": "string", "enum": ["succeeded", "failed", "cancelled", "released"]},
-            "result": {},
+            "status": one_of(["succeeded", "failed", "cancelled", "released"]),
+            "result": ANY,
             "error": TEXT,
-            "reason": {"type": "string", "enum": list(REASONS)},
+            "reason": one_of(REASONS),
             "retry_after": DURATION,
-            "retryable": _FLAG,
+            "retryable": FLAG,
         },
         "fence",
         "status",
     ),
-    "Completed": record({"run_id": TEXT, "repeated": _FLAG}),
-    "Left": record({"worker": TEXT, "left": {"const": True}}),
+    "Completed": record({"run_id": TEXT, "repeated": FLAG}),
+    "Left": record({"worker": TEXT, "left": TRUE}),
 }

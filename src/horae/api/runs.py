@@ -76,7 +76,7 @@ class Runs:
             for index, item in enumerate(fields["runs"])
         ]
         found.finish()
-        run_ids = await self._commands.trigger(call.caller, fields["job"], requests, call.once)
+        run_ids = await self._commands.runs.trigger(call.caller, fields["job"], requests, call.once)
         return Reply({"created": len(run_ids), "run_ids": run_ids}, 202)
 
     async def get(self, call: Call) -> Reply:
@@ -85,12 +85,12 @@ class Runs:
 
     async def cancel(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        await self._commands.cancel_run(call.caller, call.word("run"), call.once)
+        await self._commands.runs.cancel(call.caller, call.word("run"), call.once)
         return await self._run(call)
 
     async def retry(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        await self._commands.retry_run(call.caller, call.word("run"), call.once)
+        await self._commands.runs.retry(call.caller, call.word("run"), call.once)
         return await self._run(call)
 
     async def _run(self, call: Call) -> Reply:

@@ -5,47 +5,38 @@ Fields of a job are told loosely, because the accepted spellings are many; core/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from horae.api.query import JOB_STATUSES, RUN_STATUSES
+from horae.api.schema_words import (
+    ANY,
+    COUNT,
+    COUNT_OR_NULL,
+    DURATION,
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    TIME,
+    TIME_OR_NULL,
+    TRUE,
+    Schema,
+    array,
+    one_of,
+    page,
+    record,
+    ref,
+    sent,
+)
 from horae.core.job import PRIORITY_NUMBER, TYPES
 
-Schema = dict[str, Any]
-
-TEXT: Schema = {"type": "string"}
-TIME: Schema = {"type": "string", "format": "date-time"}
-TIME_OR_NULL: Schema = {"type": ["string", "null"], "format": "date-time"}
-TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-COUNT_OR_NULL: Schema = {"type": ["integer", "null"]}
-DURATION: Schema = {"type": ["string", "number"], "examples": ["30s", "1h30m"]}
-ANY: Schema = {}
-_TRUE: Schema = {"const": True}
-_OBJECT: Schema = {"type": "object"}
 _PRIORITY: Schema = {"type": ["string", "integer"], "examples": list(PRIORITY_NUMBER)}
 _SCHEDULE: Schema = {
     "description": "A cron line, @every 30s, an RFC 3339 time, @now or @manual; or a list of these.",
-    "oneOf": [TEXT, {"type": "array", "items": TEXT}, {"type": "null"}],
+    "oneOf": [TEXT, array(TEXT), {"type": "null"}],
     "examples": ["0 9 * * 1-5", "@every 30s"],
 }
-
-
-def ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def record(properties: Schema, *, optional: Iterable[str] = (), **more: Any) -> Schema:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required, **more}
-
-
-def sent(properties: Schema, *required: str) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(required)}
-
-
-def page(name: str, item: str) -> Schema:
-    return record({name: {"type": "array", "items": ref(item)}, "next_cursor": TEXT_OR_NULL})
 
 
 _JOB: Schema = {
@@ -53,14 +44,14 @@ _JOB: Schema = {
     "schedule": _SCHEDULE,
     "timezone": TEXT,
     "type": {"type": "string", "examples": list(TYPES)},
-    "target": {"oneOf": [_OBJECT, TEXT, {"type": "null"}]},
+    "target": {"oneOf": [OBJECT, TEXT, {"type": "null"}]},
     "payload": ANY,
     "priority": _PRIORITY,
     "queue": TEXT,
     "timeout": DURATION,
     "retry": {"type": ["object", "integer", "null"]},
     "misfire": {"type": ["object", "string", "null"]},
-    "overlap": {"type": "string", "enum": ["allow", "skip", "queue", "replace"]},
+    "overlap": one_of(["allow", "skip", "queue", "replace"]),
     "max_concurrency": COUNT_OR_NULL,
     "concurrency_key": TEXT_OR_NULL,
     "jitter": DURATION,
@@ -69,16 +60,16 @@ _JOB: Schema = {
     "start_at": TIME_OR_NULL,
     "end_at": TIME_OR_NULL,
     "max_runs": COUNT_OR_NULL,
-    "delivery": {"type": "string", "enum": ["at_least_once", "at_most_once"]},
+    "delivery": one_of(["at_least_once", "at_most_once"]),
     "after": ANY,
-    "notify": {"type": "array", "items": _OBJECT},
+    "notify": array(OBJECT),
     "labels": {"type": "object", "additionalProperties": TEXT},
     "description": TEXT,
 }
 _JOB_MORE: Schema = {
     "job_id": TEXT,
     "tenant": TEXT,
-    "status": {"type": "string", "enum": list(JOB_STATUSES)},
+    "status": one_of(JOB_STATUSES),
     "schedule_type": TEXT,
     "cron_expression": TEXT_OR_NULL,
     "max_retries": COUNT,
@@ -95,8 +86,8 @@ _RUN: Schema = {
     "job_id": TEXT,
     "job_name": TEXT,
     "tenant": TEXT,
-    "status": {"type": "string", "enum": list(RUN_STATUSES)},
-    "trigger": {"type": "string", "enum": ["schedule", "manual", "backfill", "after", "replay"]},
+    "status": one_of(RUN_STATUSES),
+    "trigger": one_of(["schedule", "manual", "backfill", "after", "replay"]),
     "scheduled_for": TIME,
     "run_at": TIME,
     "queued_at": TIME,
@@ -107,7 +98,7 @@ _RUN: Schema = {
     "attempt_number": COUNT,
     "retry_count": COUNT,
     "max_attempts": COUNT,
-    "priority": {"type": "string", "enum": list(PRIORITY_NUMBER)},
+    "priority": one_of(PRIORITY_NUMBER),
     "queue": TEXT,
     "executor_id": TEXT_OR_NULL,
     "result": ANY,
@@ -138,19 +129,19 @@ _PROBLEM: Schema = {
     "status": COUNT,
     "detail": TEXT,
     "code": TEXT,
-    "errors": {"type": "array", "items": _FAULT},
+    "errors": array(_FAULT),
     "request_id": TEXT,
 }
 _CHANGE = record({"field": TEXT, "before": ANY, "after": ANY})
-_VERSION = record({"version": COUNT, "created_at": TIME, "actor": TEXT, "diff": {"type": "array", "items": _CHANGE}})
+_VERSION = record({"version": COUNT, "created_at": TIME, "actor": TEXT, "diff": array(_CHANGE)})
 _WORKER: Schema = {
     "worker_id": TEXT,
     "node": TEXT,
     "state": TEXT,
     "slots": COUNT,
     "running": COUNT,
-    "queues": {"type": "array", "items": TEXT},
-    "needs": {"type": "array", "items": TEXT},
+    "queues": array(TEXT),
+    "needs": array(TEXT),
     "started_at": TIME,
     "seen_at": TIME,
 }
@@ -171,10 +162,10 @@ _LINE: Schema = {
     "oldest_seconds": COUNT_OR_NULL,
 }
 _RECENT: Schema = {
-    "window_seconds": {"type": "number"},
+    "window_seconds": NUMBER,
     "succeeded": COUNT,
     "failed": COUNT,
-    "per_second": {"type": "number"},
+    "per_second": NUMBER,
     "lateness_ms": record(dict.fromkeys(("p50", "p95", "p99", "max"), COUNT_OR_NULL)),
 }
 _STATS: Schema = {
@@ -183,14 +174,14 @@ _STATS: Schema = {
     "runs": record({"running": COUNT, "queued": COUNT, "pending": COUNT}),
     "dead_letters": COUNT,
     "counted_up_to": COUNT,
-    "waiting": {"type": "array", "items": record(_LINE)},
+    "waiting": array(record(_LINE)),
     "workers": record({"alive": COUNT, "slots": COUNT, "running": COUNT}),
     "recent": record(_RECENT),
 }
 _BUCKET: Schema = {
     "at": TIME,
     "runs": COUNT,
-    "by": {"type": "array", "items": record({"priority": TEXT, "queue": TEXT, "runs": COUNT})},
+    "by": array(record({"priority": TEXT, "queue": TEXT, "runs": COUNT})),
 }
 _FORECAST: Schema = {
     "from": TIME,
@@ -198,8 +189,8 @@ _FORECAST: Schema = {
     "bucket": TEXT,
     "runs": COUNT,
     "jobs": COUNT,
-    "is_complete": {"type": "boolean"},
-    "buckets": {"type": "array", "items": record(_BUCKET)},
+    "is_complete": FLAG,
+    "buckets": array(record(_BUCKET)),
 }
 _RESULT = record({"index": COUNT, "job_id": TEXT, "error": ref("Problem")}, optional=("job_id", "error"))
 _RUN_REQUEST: Schema = {"payload": ANY, "priority": _PRIORITY, "run_at": TIME_OR_NULL}
@@ -207,7 +198,7 @@ _BACKFILL: Schema = {
     "from": TIME,
     "to": TIME,
     "max": {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 1000},
-    "dry_run": {"type": "boolean"},
+    "dry_run": FLAG,
     "priority": _PRIORITY,
 }
 _LETTER_FILTER: Schema = {
@@ -220,7 +211,7 @@ _LETTER_FILTER: Schema = {
 }
 _REPLAY: Schema = {
     "filter": {"type": ["object", "null"], "properties": _LETTER_FILTER, "additionalProperties": False},
-    "dry_run": {"type": "boolean"},
+    "dry_run": FLAG,
     "expected_count": {"type": "integer", "minimum": 0, "maximum": 10_000},
     "rate": {"type": "number", "exclusiveMinimum": 0, "maximum": 10_000},
 }
@@ -235,39 +226,37 @@ SCHEMAS: dict[str, Schema] = {
     "Job": {"type": "object", "properties": _JOB},
     "JobAnswer": record(_JOB | _JOB_MORE, optional=("paused_until", "pause_reason")),
     "JobList": page("jobs", "JobAnswer"),
-    "JobBatch": sent({"jobs": {"type": "array", "items": ref("Job")}}, "jobs"),
-    "BatchAnswer": record({"created": COUNT, "failed": COUNT, "results": {"type": "array", "items": _RESULT}}),
+    "JobBatch": sent({"jobs": array(ref("Job"))}, "jobs"),
+    "BatchAnswer": record({"created": COUNT, "failed": COUNT, "results": array(_RESULT)}),
     "JobStatus": record(_STATUS),
-    "Deleted": record({"deleted": {"const": True}, "job_id": TEXT}),
+    "Deleted": record({"deleted": TRUE, "job_id": TEXT}),
     "Pause": sent({"until": TIME_OR_NULL, "reason": TEXT_OR_NULL}),
     "Nothing": {"type": "object", "additionalProperties": False},
-    "VersionList": record({"versions": {"type": "array", "items": _VERSION}}),
+    "VersionList": record({"versions": array(_VERSION)}),
     "Explanation": record({"verdict": TEXT, "reason": ANY, "text": TEXT, "facts": {"type": "array"}}),
     "Run": record(_RUN, optional=_SKIPPED),
-    "RunWithAttempts": record(_RUN | {"attempts": {"type": "array", "items": record(_ATTEMPT)}}, optional=_SKIPPED),
-    "Runs": {"type": "array", "items": ref("Run")},
+    "RunWithAttempts": record(_RUN | {"attempts": array(record(_ATTEMPT))}, optional=_SKIPPED),
+    "Runs": array(ref("Run")),
     "RunList": page("runs", "Run"),
     "RunRequest": sent(_RUN_REQUEST),
-    "RunBatch": sent({"job": TEXT, "runs": {"type": "array", "items": ref("RunRequest")}}, "job", "runs"),
+    "RunBatch": sent({"job": TEXT, "runs": array(ref("RunRequest"))}, "job", "runs"),
     "RunId": record({"run_id": TEXT}),
-    "RunIds": record({"created": COUNT, "run_ids": {"type": "array", "items": TEXT}}),
+    "RunIds": record({"created": COUNT, "run_ids": array(TEXT)}),
     "DeadList": page("dead_letters", "Run"),
     "Backfill": sent(_BACKFILL, "from", "to"),
     "Backfilled": record({"runs": COUNT, "next_from": TIME_OR_NULL}),
-    "BackfillPlan": record(
-        {"runs": COUNT, "next_from": TIME_OR_NULL, "times": {"type": "array", "items": TIME}, "dry_run": _TRUE}
-    ),
+    "BackfillPlan": record({"runs": COUNT, "next_from": TIME_OR_NULL, "times": array(TIME), "dry_run": TRUE}),
     "Replay": sent(_REPLAY),
-    "Replayed": record({"count": COUNT, "run_ids": {"type": "array", "items": TEXT}}),
-    "ReplayPlan": record({"count": COUNT, "replay_of": {"type": "array", "items": TEXT}, "dry_run": _TRUE}),
-    "Discarded": record({"deleted": {"const": True}, "run_id": TEXT}),
-    "WorkerList": record({"workers": {"type": "array", "items": record(_WORKER)}}),
+    "Replayed": record({"count": COUNT, "run_ids": array(TEXT)}),
+    "ReplayPlan": record({"count": COUNT, "replay_of": array(TEXT), "dry_run": TRUE}),
+    "Discarded": record({"deleted": TRUE, "run_id": TEXT}),
+    "WorkerList": record({"workers": array(record(_WORKER))}),
     "Preview": sent(_PREVIEW, "schedule"),
     "PreviewAnswer": record(
         {
             "description": TEXT,
-            "next": {"type": "array", "items": record({"at": TIME, "local": TIME})},
-            "warnings": {"type": "array", "items": TEXT},
+            "next": array(record({"at": TIME, "local": TIME})),
+            "warnings": array(TEXT),
         }
     ),
     "Drained": record({"worker_id": TEXT, "state": {"const": "draining"}}),

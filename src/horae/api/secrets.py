@@ -34,12 +34,12 @@ class Secrets:
         fields = read_fields(await call.document(), FIELDS)
         if "value" not in fields:
             raise Invalid([Fault("/value", '"value" is missing.', 'Write {"value": "the secret"}.')])
-        row = await self._commands.put_secret(call.caller, call.word("secret"), fields["value"])
+        row = await self._commands.secrets.put(call.caller, call.word("secret"), fields["value"])
         return Reply(_answer(row), 201 if row["version"] == 1 else 200)
 
     async def delete(self, call: Call) -> Reply:
         name = call.word("secret")
-        await self._commands.delete_secret(call.caller, name)
+        await self._commands.secrets.delete(call.caller, name)
         return Reply({"deleted": True, "name": name})
 
 

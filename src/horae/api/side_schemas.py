@@ -5,36 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from horae.api.query import DELIVERY_STATES
-from horae.api.schemas import (
+from horae.api.schema_words import (
     COUNT,
     COUNT_OR_NULL,
     DURATION,
+    FLAG,
     TEXT,
     TEXT_OR_NULL,
     TIME,
     TIME_OR_NULL,
+    TRUE,
     Schema,
+    array,
+    listing,
+    one_of,
     page,
     record,
-    ref,
     sent,
 )
 from horae.core.webhooks import EVENTS
 
-_DATES: Schema = {"type": "array", "items": {"type": "string", "format": "date"}}
+_DATES: Schema = array({"type": "string", "format": "date"})
 _DAYS: Schema = {"exclude": _DATES, "include": _DATES, "holidays": TEXT, "subdivision": TEXT}
 _WEBHOOK: Schema = {
     "name": TEXT,
     "url": TEXT,
-    "events": {"type": "array", "items": {"type": "string", "enum": list(EVENTS)}},
+    "events": array(one_of(EVENTS)),
     "late_after": DURATION,
-    "is_active": {"type": "boolean"},
+    "is_active": FLAG,
 }
 _WEBHOOK_ANSWER = {"id": TEXT} | _WEBHOOK | {"created_at": TIME, "updated_at": TIME}
 _DELIVERY: Schema = {
     "delivery_id": TEXT,
     "event": TEXT,
-    "state": {"type": "string", "enum": list(DELIVERY_STATES)},
+    "state": one_of(DELIVERY_STATES),
     "webhook_id": TEXT_OR_NULL,
     "url": TEXT_OR_NULL,
     "job_id": TEXT_OR_NULL,
@@ -47,7 +51,7 @@ _DELIVERY: Schema = {
     "next_attempt_at": TIME_OR_NULL,
     "ended_at": TIME_OR_NULL,
 }
-_GONE: Schema = {"deleted": {"const": True}}
+_GONE: Schema = {"deleted": TRUE}
 
 SIDE_EXAMPLES: dict[str, Any] = {
     "Calendar": {"exclude": ["2030-12-24"], "holidays": "DE"},
@@ -59,17 +63,17 @@ SIDE_EXAMPLES: dict[str, Any] = {
 SIDE_SCHEMAS: dict[str, Schema] = {
     "Calendar": sent(_DAYS),
     "CalendarAnswer": record({"name": TEXT, "version": COUNT, "updated_at": TIME} | _DAYS, optional=_DAYS),
-    "CalendarList": record({"calendars": {"type": "array", "items": ref("CalendarAnswer")}}),
+    "CalendarList": listing("calendars", "CalendarAnswer"),
     "DeletedCalendar": record(_GONE | {"name": TEXT}),
     "Secret": sent({"value": TEXT}, "value"),
     "SecretAnswer": record({"name": TEXT, "version": COUNT, "created_at": TIME, "updated_at": TIME}),
-    "SecretList": record({"secrets": {"type": "array", "items": ref("SecretAnswer")}}),
+    "SecretList": listing("secrets", "SecretAnswer"),
     "DeletedSecret": record(_GONE | {"name": TEXT}),
     "Webhook": sent(_WEBHOOK, "name", "url", "events"),
     "WebhookChange": sent(_WEBHOOK),
     "WebhookAnswer": record(_WEBHOOK_ANSWER),
     "WebhookSecret": record(_WEBHOOK_ANSWER | {"secret": TEXT}),
-    "WebhookList": record({"webhooks": {"type": "array", "items": ref("WebhookAnswer")}}),
+    "WebhookList": listing("webhooks", "WebhookAnswer"),
     "DeletedWebhook": record(_GONE | {"id": TEXT}),
     "Signing": record({"secret": TEXT}),
     "DeliveryId": record({"delivery_id": TEXT}),

@@ -71,7 +71,7 @@ class Tenants:
         if "tenant" not in fields:
             raise Invalid([Fault("/tenant", '"tenant" is missing.', 'Write "tenant": "ads".')])
         tenant = fields.pop("tenant")
-        await self._commands.create_tenant(call.caller, tenant, _stored(document, fields), call.once)
+        await self._commands.tenants.create(call.caller, tenant, _stored(document, fields), call.once)
         return await self._tenant(tenant, 201)
 
     async def get(self, call: Call) -> Reply:
@@ -84,7 +84,7 @@ class Tenants:
         document = await call.document()
         fields = read_fields(document, {name: check for name, (_, check) in _all()})
         tenant = call.word("tenant")
-        await self._commands.change_tenant(call.caller, tenant, _stored(document, fields))
+        await self._commands.tenants.change(call.caller, tenant, _stored(document, fields))
         return await self._tenant(tenant)
 
     async def _tenant(self, tenant: str, status: int = 200) -> Reply:
@@ -112,7 +112,7 @@ class Tenants:
 
     async def _change(self, call: Call, fields: dict[str, Any]) -> None:
         queue = check_token(call.word("queue"), "/path/queue")
-        await self._commands.change_queue(call.caller, queue, fields, call.once)
+        await self._commands.fleet.change_queue(call.caller, queue, fields, call.once)
 
     async def _queue(self, call: Call) -> Reply:
         name = call.word("queue")

@@ -83,27 +83,27 @@ class Webhooks:
         if missing:
             hint = 'Write {"name": "ops", "url": "https://example.com/hook", "events": ["run.failed"]}.'
             raise Invalid([Fault(f"/{name}", f'"{name}" is missing.', hint) for name in missing])
-        row, secret = await self._commands.create_webhook(call.caller, {"late_us": DEFAULT_LATE_US, **fields})
+        row, secret = await self._commands.webhooks.create(call.caller, {"late_us": DEFAULT_LATE_US, **fields})
         return Reply(_answer(row) | {"secret": secret}, 201)
 
     async def change(self, call: Call) -> Reply:
         fields = _read(await call.document(), self._fields)
-        return Reply(_answer(await self._commands.change_webhook(call.caller, call.word("webhook"), fields)))
+        return Reply(_answer(await self._commands.webhooks.change(call.caller, call.word("webhook"), fields)))
 
     async def rotate(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        row, secret = await self._commands.rotate_webhook(call.caller, call.word("webhook"))
+        row, secret = await self._commands.webhooks.rotate(call.caller, call.word("webhook"))
         return Reply(_answer(row) | {"secret": secret})
 
     async def secret(self, call: Call) -> Reply:
-        return Reply({"secret": self._commands.signing_secret(call.caller)})
+        return Reply({"secret": self._commands.webhooks.signing_secret(call.caller)})
 
     async def delete(self, call: Call) -> Reply:
-        return Reply({"deleted": True, "id": await self._commands.delete_webhook(call.caller, call.word("webhook"))})
+        return Reply({"deleted": True, "id": await self._commands.webhooks.delete(call.caller, call.word("webhook"))})
 
     async def test(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return Reply({"delivery_id": await self._commands.try_webhook(call.caller, call.word("webhook"))}, 202)
+        return Reply({"delivery_id": await self._commands.webhooks.send_trial(call.caller, call.word("webhook"))}, 202)
 
     async def of_one(self, call: Call) -> Reply:
         return await self._deliveries(call, call.word("webhook"))
@@ -120,7 +120,7 @@ class Webhooks:
 
     async def resend(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return Reply(_delivery(await self._commands.resend(call.caller, call.word("delivery"))), 202)
+        return Reply(_delivery(await self._commands.webhooks.resend(call.caller, call.word("delivery"))), 202)
 
 
 def _read(document: Any, known: dict[str, Check]) -> dict[str, Any]:

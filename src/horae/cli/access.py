@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from horae.cli.client import FAILED, path
-from horae.cli.each import for_each
+from horae.cli.each import delete_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, paged
 from horae.cli.times import read_time
 
 KEYS: list[Column] = [
@@ -92,7 +92,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
 @click.pass_obj
 def revoke(session: Session, key_id: tuple[str, ...]) -> None:
     """Nobody comes in by it any more."""
-    for_each(session, key_id, lambda each: session.client.call("DELETE", path("keys", each)), "key_id", "Revoked")
+    delete_each(session, key_id, "keys", "key_id", "Revoked")
 
 
 def _show_key(session: Session, made: dict[str, Any]) -> None:
@@ -185,15 +185,12 @@ def audit() -> None:
 @click.option("--target", help="To this thing, by its id or name.")
 @click.option("--since", help="After this time: -2h.")
 @click.option("--until", help="Before this time.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@paged(50)
 @click.pass_obj
-def list_audit(
-    session: Session, /, since: str | None, until: str | None, limit: int, is_all: bool, **query: Any
-) -> None:
+def list_audit(session: Session, /, since: str | None, until: str | None, most: int | None, **query: Any) -> None:
     """Changes, newest first."""
     times = {"since": since and read_time(since, "--since"), "until": until and read_time(until, "--until")}
-    found = session.client.pages("/audit", "entries", None if is_all else limit, **query, **times)
+    found = session.client.pages("/audit", "entries", most, **query, **times)
     session.show(found, ENTRIES, "id", "Nothing was changed.")
 
 

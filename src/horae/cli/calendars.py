@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from horae.cli.client import path
-from horae.cli.each import for_each
+from horae.cli.each import delete_each
 from horae.cli.fields import read_json
 from horae.cli.output import Column
 from horae.cli.session import Group, Session
@@ -65,4 +65,4 @@ def set_calendar(session: Session, /, name: str, document: str | None, **flags: 
 @click.pass_obj
 def delete(session: Session, name: tuple[str, ...]) -> None:
     """Forget a calendar that no job names."""
-    for_each(session, name, lambda each: session.client.call("DELETE", path("calendars", each)), "name", "Deleted")
+    delete_each(session, name, "calendars", "name")

@@ -130,8 +130,7 @@ def list_contexts(session: Session) -> None:
 @click.pass_obj
 def use(session: Session, name: str) -> None:
     """Make NAME the one that is meant when nothing else is said."""
-    config = read_config()
-    _known(config, name)
+    config = _config_with(name)
     _write_config(config | {"current": name})
     session.out.say(f"Now {name}: {config['contexts'][name]['url']}")
 
@@ -167,8 +166,7 @@ def add(session: Session, name: str, address: str, as_tenant: str | None, key_fi
 @click.pass_obj
 def remove(session: Session, name: str) -> None:
     """Forget NAME and its key."""
-    config = read_config()
-    _known(config, name)
+    config = _config_with(name)
     del config["contexts"][name]
     if config.get("current") == name:
         del config["current"]
@@ -176,7 +174,9 @@ def remove(session: Session, name: str) -> None:
     session.out.say(f"Forgot {name}")
 
 
-def _known(config: dict[str, Any], name: str) -> None:
+def _config_with(name: str) -> dict[str, Any]:
+    config = read_config()
     if name not in config["contexts"]:
         known = ", ".join(config["contexts"]) or "none"
         raise Failure(NOT_FOUND, f'There is no context "{name}".', code="no_context", hint=f"Known: {known}.")
+    return config

@@ -216,11 +216,12 @@ def _without_tilde(entry: Entry, schedule: str) -> str:
     if "~" not in schedule:
         return schedule
     entry.notes.append("~ draws a new value at each load; H keeps one for each job")
-    low_high = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
-    fields = []
-    for text, (low, high) in zip(schedule.split(), low_high, strict=True):
-        fields.append(_TILDE.sub(lambda m, low=low, high=high: f"H({m[1] or low}-{m[2] or high})", text))  # type: ignore[misc]
-    return " ".join(fields)
+    ranges = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
+    return " ".join(_hashed(text, *range_) for text, range_ in zip(schedule.split(), ranges, strict=True))
+
+
+def _hashed(text: str, low: int, high: int) -> str:
+    return _TILDE.sub(lambda match: f"H({match[1] or low}-{match[2] or high})", text)
 
 
 def _command(text: str) -> tuple[str, bool]:

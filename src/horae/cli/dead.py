@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure, path
-from horae.cli.each import for_each
+from horae.cli.client import USAGE, Failure
+from horae.cli.each import delete_each, post_each
 from horae.cli.output import Column
 from horae.cli.runs import filter_query, run_filters
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, paged
 
 COLUMNS: list[Column] = [
     ("run", "run_id"),
@@ -34,12 +34,10 @@ def dead() -> None:
 
 @dead.command("list")
 @run_filters
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@paged(50)
 @click.pass_obj
-def list_dead(session: Session, /, limit: int, is_all: bool, **flags: Any) -> None:
+def list_dead(session: Session, /, most: int | None, **flags: Any) -> None:
     """What failed for good, newest first."""
-    most = None if is_all else limit
     found = session.client.pages("/dead-letters", "dead_letters", most, **filter_query(flags))
     session.show(found, COLUMNS, "run_id", "Nothing is dead.")
 
@@ -64,8 +62,7 @@ def replay(
 ) -> None:
     """Run anew: these, or all that match the flags. Each is a new run that names the old one."""
     if run_id:
-        work = lambda each: session.client.post(path("dead-letters", each, "replay"))  # noqa: E731
-        for_each(session, run_id, work, "run_id", "Replayed")
+        post_each(session, run_id, ("dead-letters", "replay"), "run_id", "Replayed")
         return
     chosen = filter_query(flags)
     if not chosen and not is_all:
@@ -95,5 +92,4 @@ def discard(session: Session, run_id: tuple[str, ...], yes: bool) -> None:
     from horae.cli.jobs import confirm
 
     confirm(f"Discard {len(run_id)} dead letters?", yes=yes)
-    work = lambda each: session.client.call("DELETE", path("dead-letters", each))  # noqa: E731
-    for_each(session, run_id, work, "run_id", "Discarded")
+    delete_each(session, run_id, "dead-letters", "run_id", "Discarded")

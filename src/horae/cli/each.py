@@ -6,14 +6,26 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from horae.cli.client import PARTLY, Failure
+from horae.cli.client import PARTLY, Failure, path
 from horae.cli.session import Session, tell
 
 
-def for_each(
+def post_each(
+    session: Session, names: Sequence[str], where: tuple[str, str], field: str, told: str, body: Any = None
+) -> list[dict[str, Any]]:
+    """POST `/jobs/NAME/pause` for each, when `where` is jobs and pause. What was answered."""
+    kind, verb = where
+    return _for_each(session, names, lambda name: session.client.post(path(kind, name, verb), body), field, told)
+
+
+def delete_each(session: Session, names: Sequence[str], kind: str, field: str, told: str = "Deleted") -> None:
+    _for_each(session, names, lambda name: session.client.call("DELETE", path(kind, name)), field, told)
+
+
+def _for_each(
     session: Session, names: Sequence[str], work: Callable[[str], dict[str, Any]], field: str, told: str
 ) -> list[dict[str, Any]]:
-    """What was answered. If all failed, the first failure ends the command; if some did, exit code 10."""
+    """If all failed, the first failure ends the command; if some did, exit code 10."""
     names = [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else names
     failures: list[tuple[str, Failure]] = []
     done = []

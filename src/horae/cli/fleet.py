@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from horae.cli.client import path
-from horae.cli.each import for_each
+from horae.cli.each import post_each
 from horae.cli.output import Column
 from horae.cli.session import Group, Session
 
@@ -47,7 +47,7 @@ def list_queues(session: Session) -> None:
 @click.pass_obj
 def pause(session: Session, name: tuple[str, ...]) -> None:
     """Start no runs of it; they wait."""
-    for_each(session, name, lambda each: session.client.post(path("queues", each, "pause")), "queue", "Paused")
+    post_each(session, name, ("queues", "pause"), "queue", "Paused")
 
 
 @queue.command("resume")
@@ -55,7 +55,7 @@ def pause(session: Session, name: tuple[str, ...]) -> None:
 @click.pass_obj
 def resume(session: Session, name: tuple[str, ...]) -> None:
     """Start runs again."""
-    for_each(session, name, lambda each: session.client.post(path("queues", each, "resume")), "queue", "Resumed")
+    post_each(session, name, ("queues", "resume"), "queue", "Resumed")
 
 
 @queue.command("limit")
@@ -89,6 +89,4 @@ def list_workers(session: Session) -> None:
 @click.pass_obj
 def drain(session: Session, worker_id: tuple[str, ...]) -> None:
     """No new runs for it; those it has may end."""
-    for_each(
-        session, worker_id, lambda each: session.client.post(path("workers", each, "drain")), "worker_id", "Draining"
-    )
+    post_each(session, worker_id, ("workers", "drain"), "worker_id", "Draining")

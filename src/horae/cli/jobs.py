@@ -8,10 +8,10 @@ import click
 
 from horae.cli.client import CONFLICT, USAGE, Failure, path
 from horae.cli.completion import job_names
-from horae.cli.each import for_each
+from horae.cli.each import delete_each, post_each
 from horae.cli.fields import document_of, job_options, read_json
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, paged
 from horae.cli.times import read_time
 
 
@@ -82,15 +82,11 @@ def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **fla
 @click.option("--priority", help="high, medium or low.")
 @click.option("--due-before", help="Due before this time: +1h, 09:00.")
 @click.option("--sort", help="name, next_fire_time or -updated_at.")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most so many.")
-@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@paged(100)
 @click.pass_obj
-def list_jobs(
-    session: Session, /, limit: int, is_all: bool, type_: str | None, due_before: str | None, **query: Any
-) -> None:
+def list_jobs(session: Session, /, most: int | None, type_: str | None, due_before: str | None, **query: Any) -> None:
     """Jobs, with when they are due and how they went."""
     before = due_before and read_time(due_before, "--due-before", is_future=True)
-    most = None if is_all else limit
     found = session.client.pages("/jobs", "jobs", most, **query, type=type_, due_before=before)
     session.show(found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'")
 
@@ -145,7 +141,7 @@ def pause(session: Session, job_name: tuple[str, ...], until: str | None, reason
     """Make no runs until resumed."""
     body = {"until": until and read_time(until, "--until", is_future=True), "reason": reason}
     given = {key: value for key, value in body.items() if value}
-    for_each(session, job_name, lambda name: session.client.post(path("jobs", name, "pause"), given), "name", "Paused")
+    post_each(session, job_name, ("jobs", "pause"), "name", "Paused", given)
 
 
 @job.command("resume")
@@ -153,7 +149,7 @@ def pause(session: Session, job_name: tuple[str, ...], until: str | None, reason
 @click.pass_obj
 def resume(session: Session, job_name: tuple[str, ...]) -> None:
     """Make runs again."""
-    for_each(session, job_name, lambda name: session.client.post(path("jobs", name, "resume")), "name", "Resumed")
+    post_each(session, job_name, ("jobs", "resume"), "name", "Resumed")
 
 
 @job.command("run")
@@ -190,7 +186,7 @@ def run_now(
 def delete(session: Session, job_name: tuple[str, ...], yes: bool) -> None:
     """No later run; waiting runs are cancelled, running ones told to stop. The history stays."""
     confirm(f"Delete {', '.join(job_name[:5])}{' …' if len(job_name) > 5 else ''}?", yes=yes)
-    for_each(session, job_name, lambda name: session.client.call("DELETE", path("jobs", name)), "job_id", "Deleted")
+    delete_each(session, job_name, "jobs", "job_id")
 
 
 @job.command("history")

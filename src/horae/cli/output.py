@@ -204,14 +204,13 @@ def shown_length(seconds: float) -> str:
 def as_yaml(item: Any) -> str:
     import yaml
 
-    class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        """Texts of several lines stand as they are."""
-
     def text(dumper: Any, value: str) -> Any:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
-    Dumper.add_representer(str, text)
-    dumped: str = yaml.dump(item, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    # A class of its own, so that texts of several lines stand as they are only here.
+    dumper: Any = type("Dumper", (getattr(yaml, "CSafeDumper", yaml.SafeDumper),), {})
+    dumper.add_representer(str, text)
+    dumped: str = yaml.dump(item, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
     return dumped
 
 

@@ -8,9 +8,9 @@ import click
 
 from horae.cli.client import path
 from horae.cli.completion import job_names
-from horae.cli.each import for_each
+from horae.cli.each import post_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, paged
 from horae.cli.times import read_time
 
 COLUMNS: list[Column] = [
@@ -64,12 +64,11 @@ def run() -> None:
 @run_filters
 @click.option("--status", help="queued, running, retrying, succeeded, failed, cancelled, skipped, …")
 @click.option("--worker", help="On this worker.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@paged(50)
 @click.pass_obj
-def list_runs(session: Session, /, limit: int, is_all: bool, **flags: Any) -> None:
+def list_runs(session: Session, /, most: int | None, **flags: Any) -> None:
     """Runs, newest first."""
-    found = session.client.pages("/runs", "runs", None if is_all else limit, **filter_query(flags))
+    found = session.client.pages("/runs", "runs", most, **filter_query(flags))
     session.show(found, COLUMNS, "run_id", "No runs match.")
 
 
@@ -116,7 +115,7 @@ def wait(session: Session, run_id: str, timeout: str | None) -> None:
 @click.pass_obj
 def cancel(session: Session, run_id: tuple[str, ...]) -> None:
     """End it, or stop it if it is running. RUN may be - for ids on standard input."""
-    for_each(session, run_id, lambda each: session.client.post(path("runs", each, "cancel")), "run_id", "Cancelled")
+    post_each(session, run_id, ("runs", "cancel"), "run_id", "Cancelled")
 
 
 @run.command("retry")
@@ -127,9 +126,7 @@ def cancel(session: Session, run_id: tuple[str, ...]) -> None:
 @click.pass_obj
 def retry(session: Session, run_id: tuple[str, ...], is_waited: bool, follow: bool, timeout: str | None) -> None:
     """One more attempt of the same run."""
-    done = for_each(
-        session, run_id, lambda each: session.client.post(path("runs", each, "retry")), "run_id", "Once more:"
-    )
+    done = post_each(session, run_id, ("runs", "retry"), "run_id", "Once more:")
     if is_waited or follow:
         from horae.cli.waiting import wait_for_run
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from horae.cli.client import USAGE, Failure, path
-from horae.cli.each import for_each
+from horae.cli.each import delete_each
 from horae.cli.output import Column
 from horae.cli.session import Group, Session
 
@@ -58,4 +58,4 @@ def set_secret(session: Session, name: str, file: Any, keep_newline: bool) -> No
 @click.pass_obj
 def delete(session: Session, name: tuple[str, ...]) -> None:
     """Forget a secret."""
-    for_each(session, name, lambda each: session.client.call("DELETE", path("secrets", each)), "name", "Deleted")
+    delete_each(session, name, "secrets", "name")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -50,6 +50,22 @@ class Session:
         self.out.rows(found, columns, name, empty)
         if self.client.has_more:
             self.out.say("… and more: --limit or --all shows them.")
+
+
+def paged(default: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """--limit and --all of a list; the command gets `most`, None for all."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(command)
+        def with_most(*args: Any, limit: int, is_all: bool, **rest: Any) -> Any:
+            return command(*args, most=None if is_all else limit, **rest)
+
+        limit = click.option(
+            "--limit", type=click.IntRange(1), default=default, show_default=True, help="At most so many."
+        )
+        return limit(click.option("--all", "is_all", is_flag=True, help="All of them.")(with_most))
+
+    return decorate
 
 
 class Command(click.Command):

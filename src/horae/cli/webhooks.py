@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from horae.cli.client import path
-from horae.cli.each import for_each
+from horae.cli.each import delete_each, post_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, paged
 
 COLUMNS: list[Column] = [
     ("name", "name"),
@@ -85,7 +85,7 @@ def edit(session: Session, /, hook: str, to_url: str | None, event: tuple[str, .
 @click.pass_obj
 def delete(session: Session, hook: tuple[str, ...]) -> None:
     """Tell them no more."""
-    for_each(session, hook, lambda each: session.client.call("DELETE", path("webhooks", each)), "id", "Deleted")
+    delete_each(session, hook, "webhooks", "id")
 
 
 @webhook.command("rotate")
@@ -108,13 +108,12 @@ def test(session: Session, hook: str) -> None:
 @webhook.command("deliveries")
 @click.argument("hook", required=False)
 @click.option("--state", help="waiting, delivered or dead.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
-@click.option("--all", "is_all", is_flag=True, help="All of them.")
+@paged(50)
 @click.pass_obj
-def deliveries(session: Session, hook: str | None, state: str | None, limit: int, is_all: bool) -> None:
+def deliveries(session: Session, hook: str | None, state: str | None, most: int | None) -> None:
     """Messages, newest first: of one webhook, or all."""
     where = path("webhooks", hook, "deliveries") if hook else "/deliveries"
-    found = session.client.pages(where, "deliveries", None if is_all else limit, state=state)
+    found = session.client.pages(where, "deliveries", most, state=state)
     session.show(found, DELIVERIES, "delivery_id", "No messages.")
 
 
@@ -123,8 +122,7 @@ def deliveries(session: Session, hook: str | None, state: str | None, limit: int
 @click.pass_obj
 def resend(session: Session, delivery: tuple[str, ...]) -> None:
     """Send a message once more."""
-    work = lambda each: session.client.post(path("deliveries", each, "resend"))  # noqa: E731
-    for_each(session, delivery, work, "delivery_id", "Sending again:")
+    post_each(session, delivery, ("deliveries", "resend"), "delivery_id", "Sending again:")
 
 
 def _show_secret(session: Session, made: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from horae.cli.fleet import worker as verbs
-from horae.cli.server import UNAVAILABLE, USAGE, guarded, loop_runner, settings_of
+from horae.cli.server import UNAVAILABLE, USAGE, guarded, run_loop, settings_of
 from horae.cli.session import Group
 from horae.core.errors import Fault, Invalid
 
@@ -81,7 +81,7 @@ def _work_on_database(found: SdkApp, flags: dict[str, Any], *, registers: bool) 
     async def work() -> None:
         await App(settings, found.handlers, jobs).run()
 
-    loop_runner()(work())
+    run_loop(work())
 
 
 def _work_over_http(found: SdkApp, url: str | None, flags: dict[str, Any], *, registers: bool) -> None:

@@ -323,3 +323,5 @@ _SCHEDULE_NAMES: dict[str, tuple[Check, str]] = {
 _FIELDS = ("name", "schedule", "target", "payload", *GROUPS, *PLAIN[1:])
 _NAMES = (*_FIELDS, *_SCHEDULE_NAMES, *PAYLOADS, *RETRIES, "schedule_type", "callback_url")
 _KNOWN = READ_ONLY.union(_NAMES)
+# What makes a document a job of its own rather than a change of one.
+WHOLE = frozenset({*_SCHEDULE_NAMES, "schedule_type", "type", "target", "callback_url", "after"})

@@ -6,6 +6,7 @@ The same function serves the normal case, staging a few seconds ahead, and the l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from horae.core.job import Definition, Misfire
 from horae.core.run import fraction
@@ -17,8 +18,7 @@ SLOTS_AT_ONCE = 1000
 COUNT_AT_MOST = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     due_us: int
     run_at_us: int
 
@@ -33,15 +33,13 @@ class Skip:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     slots: list[Slot]
     skips: list[Skip]
     next_us: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
+class Cursor(NamedTuple):
     """Where a job's schedule stands: `due_us` is its first undecided due time. So many `waiting` runs were staged for
     due times before it that were missed: a catch-up counts them.
     """

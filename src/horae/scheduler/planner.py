@@ -12,13 +12,20 @@ from horae.core.job import Definition
 from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
+from horae.lanes import abreast
 from horae.ports import Decision, DueTimer, PlanStore
 from horae.scheduler.shards import Shards
 from horae.telemetry import oops, watch
 
 AT_ONCE = 1000
+# A backlog is planned in two lanes, each with half of the shards: the database works on one while we think about the
+# other.
+LANES = 2
 POLL_SECONDS = 1.0
 HELD_SECONDS = 0.5
+# Most due times are whole seconds, and so is the moment at which they come into sight: by this part of the look-ahead
+# later, what is due right then has started.
+AFTER_THE_CROWD = 0.03
 
 _decode = msgspec.json.Decoder(Definition).decode
 
@@ -39,7 +46,19 @@ class Planner:
         self._wake_workers = wake_workers
 
     async def tick(self) -> float:
-        held = self._shards.held
+        delay = await self._plan()
+        if delay:
+            return delay
+        await abreast(*(self._plan_all(lane) for lane in range(LANES)))
+        return 0.0
+
+    async def _plan_all(self, lane: int) -> None:
+        while not await self._plan(lane):
+            pass
+
+    async def _plan(self, lane: int | None = None) -> float:
+        """One batch, and in how many seconds the next one may be due."""
+        held = {shard: epoch for shard, epoch in self._shards.held.items() if lane in (None, shard % LANES)}
         if not held:
             return HELD_SECONDS
         sent = asyncio.get_running_loop().time()
@@ -62,7 +81,8 @@ class Planner:
             return 0.0
         if scan.next_us is None:
             return POLL_SECONDS
-        return min(POLL_SECONDS, max(0.0, (scan.next_us - self._ahead_us - scan.now_us) / 1e6))
+        in_sight_us = scan.next_us - round(self._ahead_us * (1 - AFTER_THE_CROWD))
+        return min(POLL_SECONDS, max(0.0, (in_sight_us - scan.now_us) / 1e6))
 
     def _decide(self, timers: list[DueTimer], held: dict[int, int], now_us: int) -> list[Decision]:
         horizon_us = now_us + self._ahead_us

@@ -10,25 +10,19 @@ from typing import Any, Self, Unpack
 
 import httpx2
 
-from horae.sdk.errors import NotFound, WaitTimeout
+from horae.sdk import asks
+from horae.sdk.errors import NotFound
 from horae.sdk.fields import DeadFilters, Instant, JobFields, JobFilters, Json, RunFilters
-from horae.sdk.records import Job, Record, RunRecord
+from horae.sdk.records import Job, Record, RunRecord, records_of
 from horae.sdk.wire import (
     POLL_FIRST_SECONDS,
-    POLL_GROWTH,
-    POLL_LONGEST_SECONDS,
     RETRIES,
     Ask,
     EventReader,
+    Patience,
     Tries,
-    delete,
     get,
-    given,
-    part,
-    patch,
     place_of,
-    post,
-    put,
 )
 
 
@@ -76,12 +70,12 @@ class AsyncClient:
         await self._http.aclose()
 
     async def stats(self) -> Record:
-        return Record(await self.send(get("/stats")))
+        return Record(await self.send(asks.stats()))
 
     async def forecast(
         self, from_: Instant | None = None, to: Instant | None = None, bucket: str | None = None
     ) -> Record:
-        return Record(await self.send(get("/forecast", from_=from_, to=to, bucket=bucket)))
+        return Record(await self.send(asks.forecast(from_, to, bucket)))
 
     async def send(self, ask: Ask) -> Any:
         """Any request of the API, with the same retries; the document of its answer."""
@@ -166,35 +160,34 @@ class AsyncRun(RunRecord):
 
 class AsyncJobs(_Part):
     async def create(self, name: str, *, idempotency_key: str | None = None, **fields: Unpack[JobFields]) -> Job:
-        return Job(await self._client.send(post("/jobs", {"name": name, **fields}, idempotency_key)))
+        return Job(await self._client.send(asks.create_job(name, fields, idempotency_key)))
 
     async def create_many(self, jobs: Sequence[Mapping[str, Any]], *, atomic: bool = False) -> Record:
-        ask = post("/jobs:batch", {"jobs": jobs}, query=given(atomic=atomic or None))
-        return Record(await self._client.send(ask))
+        return Record(await self._client.send(asks.create_jobs(jobs, atomic=atomic)))
 
     async def upsert(self, name: str, **fields: Unpack[JobFields]) -> Job:
         """Creates the job, or changes what differs; a pause stays."""
-        return Job(await self._client.send(put(f"/jobs/{part(name)}", fields)))
+        return Job(await self._client.send(asks.upsert_job(name, fields)))
 
     async def update(self, job: str, *, version: int | None = None, **fields: Unpack[JobFields]) -> Job:
         """Only the fields given change. With the `version` that was seen, nobody else's change is lost: Stale."""
-        return Job(await self._client.send(patch(f"/jobs/{part(job)}", fields, version)))
+        return Job(await self._client.send(asks.update_job(job, fields, version)))
 
     async def get(self, job: str) -> Job:
-        return Job(await self._client.send(get(f"/jobs/{part(job)}")))
+        return Job(await self._client.send(asks.read_job(job)))
 
     def list(self, *, limit: int = 100, **filters: Unpack[JobFilters]) -> AsyncIterator[Job]:
         """All of them, `limit` at a time."""
         return (Job(item) async for item in self._client.pages("/jobs", "jobs", {**filters, "limit": limit}))
 
     async def delete(self, job: str) -> None:
-        await self._client.send(delete(f"/jobs/{part(job)}"))
+        await self._client.send(asks.delete_job(job))
 
     async def pause(self, job: str, *, until: Instant | None = None, reason: str | None = None) -> Job:
-        return Job(await self._client.send(post(f"/jobs/{part(job)}/pause", given(until=until, reason=reason))))
+        return Job(await self._client.send(asks.pause_job(job, until, reason)))
 
     async def resume(self, job: str) -> Job:
-        return Job(await self._client.send(post(f"/jobs/{part(job)}/resume")))
+        return Job(await self._client.send(asks.resume_job(job)))
 
     async def run(
         self,
@@ -205,29 +198,27 @@ class AsyncJobs(_Part):
         run_at: Instant | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncRun:
-        body = given(payload=payload, priority=priority, run_at=run_at)
-        made = await self._client.send(post(f"/jobs/{part(job)}/run", body, idempotency_key))
+        made = await self._client.send(asks.run_job(job, payload, priority, run_at, idempotency_key))
         return await self._client.runs.get(made["run_id"])
 
     async def status(self, job: str) -> Record:
-        return Record(await self._client.send(get(f"/jobs/{part(job)}/status")))
+        return Record(await self._client.send(asks.job_status(job)))
 
     async def explain(self, job: str, *, at: Instant | None = None) -> Record:
-        return Record(await self._client.send(get(f"/jobs/{part(job)}/explain", at=at)))
+        return Record(await self._client.send(asks.explain_job(job, at)))
 
     async def versions(self, job: str) -> Sequence[Record]:
-        return [Record(item) for item in (await self._client.send(get(f"/jobs/{part(job)}/versions")))["versions"]]
+        return records_of(await self._client.send(asks.job_versions(job)), "versions")
 
     async def backfill(
         self, job: str, from_: Instant, to: Instant, *, dry_run: bool = False, max_: int | None = None
     ) -> Record:
-        body = given(to=to, max=max_, dry_run=dry_run or None) | {"from": from_}
-        return Record(await self._client.send(post(f"/jobs/{part(job)}/backfill", body)))
+        return Record(await self._client.send(asks.backfill(job, from_, to, max_, dry_run=dry_run)))
 
 
 class AsyncRuns(_Part):
     async def get(self, run: str) -> AsyncRun:
-        return AsyncRun(self._client, await self._client.send(get(f"/runs/{part(run)}")))
+        return AsyncRun(self._client, await self._client.send(asks.read_run(run)))
 
     def list(self, *, limit: int = 100, **filters: Unpack[RunFilters]) -> AsyncIterator[AsyncRun]:
         """Newest first."""
@@ -235,29 +226,25 @@ class AsyncRuns(_Part):
         return (AsyncRun(self._client, item) async for item in pages)
 
     async def cancel(self, run: str) -> AsyncRun:
-        return AsyncRun(self._client, await self._client.send(post(f"/runs/{part(run)}/cancel")))
+        return AsyncRun(self._client, await self._client.send(asks.cancel_run(run)))
 
     async def retry(self, run: str) -> AsyncRun:
-        return AsyncRun(self._client, await self._client.send(post(f"/runs/{part(run)}/retry")))
+        return AsyncRun(self._client, await self._client.send(asks.retry_run(run)))
 
     async def logs(self, run: str, *, attempt: int | None = None) -> str:
-        return str(await self._client.send(get(f"/runs/{part(run)}/logs", attempt=attempt)))
+        return str(await self._client.send(asks.read_logs(run, attempt)))
 
     async def follow(self, run: str) -> AsyncIterator[str]:
         """What it prints, as it comes, until it is over."""
-        async for kind, data in self._client.events(f"/runs/{part(run)}/logs?follow=true"):
+        async for kind, data in self._client.events(asks.log_stream(run)):
             if kind == "log":
                 yield data["text"]
 
     async def wait(self, run: str, timeout_seconds: float | None = None) -> AsyncRun:
         """The run when it is over. Raises WaitTimeout when that takes longer."""
-        end = None if timeout_seconds is None else asyncio.get_running_loop().time() + timeout_seconds
-        pause = POLL_FIRST_SECONDS
+        patience = Patience(run, timeout_seconds, asyncio.get_running_loop().time)
         while not (found := await self.get(run)).is_over:
-            if end is not None and asyncio.get_running_loop().time() + pause > end:
-                raise WaitTimeout(f"Run {run} is {found.status} after {timeout_seconds} s.", code="wait_timeout")
-            await self._client._sleep(pause)  # noqa: SLF001 one file
-            pause = min(pause * POLL_GROWTH, POLL_LONGEST_SECONDS)
+            await self._client._sleep(patience.pause(found.status))  # noqa: SLF001 one file
         return found
 
 
@@ -267,7 +254,7 @@ class AsyncDeadLetters(_Part):
         return (AsyncRun(self._client, item) async for item in pages)
 
     async def replay(self, run: str) -> AsyncRun:
-        made = await self._client.send(post(f"/dead-letters/{part(run)}/replay"))
+        made = await self._client.send(asks.replay(run))
         return await self._client.runs.get(made["run_id"])
 
     async def replay_many(
@@ -278,49 +265,47 @@ class AsyncDeadLetters(_Part):
         expected_count: int | None = None,
         rate: float | None = None,
     ) -> Record:
-        body = given(filter=filter_, dry_run=dry_run or None, expected_count=expected_count, rate=rate)
-        return Record(await self._client.send(post("/dead-letters:replay", body)))
+        return Record(await self._client.send(asks.replay_many(filter_, expected_count, rate, dry_run=dry_run)))
 
     async def discard(self, run: str) -> None:
-        await self._client.send(delete(f"/dead-letters/{part(run)}"))
+        await self._client.send(asks.discard(run))
 
 
 class AsyncSchedules(_Part):
     async def preview(
         self, schedule: str | Sequence[str], *, timezone: str | None = None, count: int | None = None
     ) -> Record:
-        body = given(schedule=schedule, timezone=timezone, count=count)
-        return Record(await self._client.send(post("/schedules/preview", body)))
+        return Record(await self._client.send(asks.preview(schedule, timezone, count)))
 
 
 class AsyncSecrets(_Part):
     async def put(self, name: str, value: str) -> Record:
-        return Record(await self._client.send(put(f"/secrets/{part(name)}", {"value": value})))
+        return Record(await self._client.send(asks.put_secret(name, value)))
 
     async def list(self) -> Sequence[Record]:
-        return [Record(item) for item in (await self._client.send(get("/secrets")))["secrets"]]
+        return records_of(await self._client.send(asks.list_secrets()), "secrets")
 
     async def delete(self, name: str) -> None:
-        await self._client.send(delete(f"/secrets/{part(name)}"))
+        await self._client.send(asks.delete_secret(name))
 
 
 class AsyncQueues(_Part):
     async def list(self) -> Sequence[Record]:
-        return [Record(item) for item in (await self._client.send(get("/queues")))["queues"]]
+        return records_of(await self._client.send(asks.list_queues()), "queues")
 
     async def pause(self, queue: str) -> Record:
-        return Record(await self._client.send(post(f"/queues/{part(queue)}/pause")))
+        return Record(await self._client.send(asks.pause_queue(queue)))
 
     async def resume(self, queue: str) -> Record:
-        return Record(await self._client.send(post(f"/queues/{part(queue)}/resume")))
+        return Record(await self._client.send(asks.resume_queue(queue)))
 
 
 class AsyncWorkers(_Part):
     async def list(self) -> Sequence[Record]:
-        return [Record(item) for item in (await self._client.send(get("/workers")))["workers"]]
+        return records_of(await self._client.send(asks.list_workers()), "workers")
 
     async def drain(self, worker: str) -> Record:
-        return Record(await self._client.send(post(f"/workers/{part(worker)}/drain")))
+        return Record(await self._client.send(asks.drain_worker(worker)))
 
     async def claim(
         self,
@@ -333,28 +318,20 @@ class AsyncWorkers(_Part):
         wait: float = 0,
         node: str | None = None,
     ) -> Record:
-        body = given(worker=worker, node=node, slots=slots, wait=wait) | {
-            "handlers": [*handlers],
-            "holds": [*holds],
-            "queues": [*queues],
-        }
-        return Record(await self._client.send(post("/workers/claim", body)))
+        return Record(await self._client.send(asks.claim(worker, handlers, holds, queues, slots, wait, node)))
 
     async def heartbeat(self, worker: str, runs: Mapping[str, int]) -> Record:
-        held = [{"run_id": run_id, "fence": fence} for run_id, fence in runs.items()]
-        return Record(await self._client.send(post(f"/workers/{part(worker)}/heartbeat", {"runs": held})))
+        return Record(await self._client.send(asks.heartbeat(worker, runs)))
 
     async def log(self, run: str, fence: int, seq: int, text: str) -> bool:
-        piece = {"fence": fence, "seq": seq, "text": text}
-        return bool((await self._client.send(post(f"/runs/{part(run)}/log", piece)))["kept"])
+        return bool((await self._client.send(asks.log(run, fence, seq, text)))["kept"])
 
     async def complete(self, run: str, fence: int, status: str, **fields: Json) -> Record:
         """`result`, or `error` with `reason`, `retry_after` and `retryable`. Raises Conflict for a fence of old."""
-        body = {"fence": fence, "status": status, **given(**fields)}
-        return Record(await self._client.send(post(f"/runs/{part(run)}/complete", body)))
+        return Record(await self._client.send(asks.complete(run, fence, status, fields)))
 
     async def leave(self, worker: str) -> None:
         try:
-            await self._client.send(delete(f"/workers/{part(worker)}"))
+            await self._client.send(asks.leave(worker))
         except NotFound:
             return

@@ -10,25 +10,19 @@ from typing import Any, Self, Unpack
 
 import httpx2
 
-from horae.sdk.errors import NotFound, WaitTimeout
+from horae.sdk import asks
+from horae.sdk.errors import NotFound
 from horae.sdk.fields import DeadFilters, Instant, JobFields, JobFilters, Json, RunFilters
-from horae.sdk.records import Job, Record, RunRecord
+from horae.sdk.records import Job, Record, RunRecord, records_of
 from horae.sdk.wire import (
     POLL_FIRST_SECONDS,
-    POLL_GROWTH,
-    POLL_LONGEST_SECONDS,
     RETRIES,
     Ask,
     EventReader,
+    Patience,
     Tries,
-    delete,
     get,
-    given,
-    part,
-    patch,
     place_of,
-    post,
-    put,
 )
 
 
@@ -76,10 +70,10 @@ class Client:
         self._http.close()
 
     def stats(self) -> Record:
-        return Record(self.send(get("/stats")))
+        return Record(self.send(asks.stats()))
 
     def forecast(self, from_: Instant | None = None, to: Instant | None = None, bucket: str | None = None) -> Record:
-        return Record(self.send(get("/forecast", from_=from_, to=to, bucket=bucket)))
+        return Record(self.send(asks.forecast(from_, to, bucket)))
 
     def send(self, ask: Ask) -> Any:
         """Any request of the API, with the same retries; the document of its answer."""
@@ -161,35 +155,34 @@ class Run(RunRecord):
 
 class Jobs(_Part):
     def create(self, name: str, *, idempotency_key: str | None = None, **fields: Unpack[JobFields]) -> Job:
-        return Job(self._client.send(post("/jobs", {"name": name, **fields}, idempotency_key)))
+        return Job(self._client.send(asks.create_job(name, fields, idempotency_key)))
 
     def create_many(self, jobs: Sequence[Mapping[str, Any]], *, atomic: bool = False) -> Record:
-        ask = post("/jobs:batch", {"jobs": jobs}, query=given(atomic=atomic or None))
-        return Record(self._client.send(ask))
+        return Record(self._client.send(asks.create_jobs(jobs, atomic=atomic)))
 
     def upsert(self, name: str, **fields: Unpack[JobFields]) -> Job:
         """Creates the job, or changes what differs; a pause stays."""
-        return Job(self._client.send(put(f"/jobs/{part(name)}", fields)))
+        return Job(self._client.send(asks.upsert_job(name, fields)))
 
     def update(self, job: str, *, version: int | None = None, **fields: Unpack[JobFields]) -> Job:
         """Only the fields given change. With the `version` that was seen, nobody else's change is lost: Stale."""
-        return Job(self._client.send(patch(f"/jobs/{part(job)}", fields, version)))
+        return Job(self._client.send(asks.update_job(job, fields, version)))
 
     def get(self, job: str) -> Job:
-        return Job(self._client.send(get(f"/jobs/{part(job)}")))
+        return Job(self._client.send(asks.read_job(job)))
 
     def list(self, *, limit: int = 100, **filters: Unpack[JobFilters]) -> Iterator[Job]:
         """All of them, `limit` at a time."""
         return (Job(item) for item in self._client.pages("/jobs", "jobs", {**filters, "limit": limit}))
 
     def delete(self, job: str) -> None:
-        self._client.send(delete(f"/jobs/{part(job)}"))
+        self._client.send(asks.delete_job(job))
 
     def pause(self, job: str, *, until: Instant | None = None, reason: str | None = None) -> Job:
-        return Job(self._client.send(post(f"/jobs/{part(job)}/pause", given(until=until, reason=reason))))
+        return Job(self._client.send(asks.pause_job(job, until, reason)))
 
     def resume(self, job: str) -> Job:
-        return Job(self._client.send(post(f"/jobs/{part(job)}/resume")))
+        return Job(self._client.send(asks.resume_job(job)))
 
     def run(
         self,
@@ -200,29 +193,27 @@ class Jobs(_Part):
         run_at: Instant | None = None,
         idempotency_key: str | None = None,
     ) -> Run:
-        body = given(payload=payload, priority=priority, run_at=run_at)
-        made = self._client.send(post(f"/jobs/{part(job)}/run", body, idempotency_key))
+        made = self._client.send(asks.run_job(job, payload, priority, run_at, idempotency_key))
         return self._client.runs.get(made["run_id"])
 
     def status(self, job: str) -> Record:
-        return Record(self._client.send(get(f"/jobs/{part(job)}/status")))
+        return Record(self._client.send(asks.job_status(job)))
 
     def explain(self, job: str, *, at: Instant | None = None) -> Record:
-        return Record(self._client.send(get(f"/jobs/{part(job)}/explain", at=at)))
+        return Record(self._client.send(asks.explain_job(job, at)))
 
     def versions(self, job: str) -> Sequence[Record]:
-        return [Record(item) for item in self._client.send(get(f"/jobs/{part(job)}/versions"))["versions"]]
+        return records_of(self._client.send(asks.job_versions(job)), "versions")
 
     def backfill(
         self, job: str, from_: Instant, to: Instant, *, dry_run: bool = False, max_: int | None = None
     ) -> Record:
-        body = given(to=to, max=max_, dry_run=dry_run or None) | {"from": from_}
-        return Record(self._client.send(post(f"/jobs/{part(job)}/backfill", body)))
+        return Record(self._client.send(asks.backfill(job, from_, to, max_, dry_run=dry_run)))
 
 
 class Runs(_Part):
     def get(self, run: str) -> Run:
-        return Run(self._client, self._client.send(get(f"/runs/{part(run)}")))
+        return Run(self._client, self._client.send(asks.read_run(run)))
 
     def list(self, *, limit: int = 100, **filters: Unpack[RunFilters]) -> Iterator[Run]:
         """Newest first."""
@@ -230,29 +221,25 @@ class Runs(_Part):
         return (Run(self._client, item) for item in pages)
 
     def cancel(self, run: str) -> Run:
-        return Run(self._client, self._client.send(post(f"/runs/{part(run)}/cancel")))
+        return Run(self._client, self._client.send(asks.cancel_run(run)))
 
     def retry(self, run: str) -> Run:
-        return Run(self._client, self._client.send(post(f"/runs/{part(run)}/retry")))
+        return Run(self._client, self._client.send(asks.retry_run(run)))
 
     def logs(self, run: str, *, attempt: int | None = None) -> str:
-        return str(self._client.send(get(f"/runs/{part(run)}/logs", attempt=attempt)))
+        return str(self._client.send(asks.read_logs(run, attempt)))
 
     def follow(self, run: str) -> Iterator[str]:
         """What it prints, as it comes, until it is over."""
-        for kind, data in self._client.events(f"/runs/{part(run)}/logs?follow=true"):
+        for kind, data in self._client.events(asks.log_stream(run)):
             if kind == "log":
                 yield data["text"]
 
     def wait(self, run: str, timeout_seconds: float | None = None) -> Run:
         """The run when it is over. Raises WaitTimeout when that takes longer."""
-        end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        pause = POLL_FIRST_SECONDS
+        patience = Patience(run, timeout_seconds, time.monotonic)
         while not (found := self.get(run)).is_over:
-            if end is not None and time.monotonic() + pause > end:
-                raise WaitTimeout(f"Run {run} is {found.status} after {timeout_seconds} s.", code="wait_timeout")
-            self._client._sleep(pause)  # noqa: SLF001 one file
-            pause = min(pause * POLL_GROWTH, POLL_LONGEST_SECONDS)
+            self._client._sleep(patience.pause(found.status))  # noqa: SLF001 one file
         return found
 
 
@@ -262,7 +249,7 @@ class DeadLetters(_Part):
         return (Run(self._client, item) for item in pages)
 
     def replay(self, run: str) -> Run:
-        made = self._client.send(post(f"/dead-letters/{part(run)}/replay"))
+        made = self._client.send(asks.replay(run))
         return self._client.runs.get(made["run_id"])
 
     def replay_many(
@@ -273,49 +260,47 @@ class DeadLetters(_Part):
         expected_count: int | None = None,
         rate: float | None = None,
     ) -> Record:
-        body = given(filter=filter_, dry_run=dry_run or None, expected_count=expected_count, rate=rate)
-        return Record(self._client.send(post("/dead-letters:replay", body)))
+        return Record(self._client.send(asks.replay_many(filter_, expected_count, rate, dry_run=dry_run)))
 
     def discard(self, run: str) -> None:
-        self._client.send(delete(f"/dead-letters/{part(run)}"))
+        self._client.send(asks.discard(run))
 
 
 class Schedules(_Part):
     def preview(
         self, schedule: str | Sequence[str], *, timezone: str | None = None, count: int | None = None
     ) -> Record:
-        body = given(schedule=schedule, timezone=timezone, count=count)
-        return Record(self._client.send(post("/schedules/preview", body)))
+        return Record(self._client.send(asks.preview(schedule, timezone, count)))
 
 
 class Secrets(_Part):
     def put(self, name: str, value: str) -> Record:
-        return Record(self._client.send(put(f"/secrets/{part(name)}", {"value": value})))
+        return Record(self._client.send(asks.put_secret(name, value)))
 
     def list(self) -> Sequence[Record]:
-        return [Record(item) for item in self._client.send(get("/secrets"))["secrets"]]
+        return records_of(self._client.send(asks.list_secrets()), "secrets")
 
     def delete(self, name: str) -> None:
-        self._client.send(delete(f"/secrets/{part(name)}"))
+        self._client.send(asks.delete_secret(name))
 
 
 class Queues(_Part):
     def list(self) -> Sequence[Record]:
-        return [Record(item) for item in self._client.send(get("/queues"))["queues"]]
+        return records_of(self._client.send(asks.list_queues()), "queues")
 
     def pause(self, queue: str) -> Record:
-        return Record(self._client.send(post(f"/queues/{part(queue)}/pause")))
+        return Record(self._client.send(asks.pause_queue(queue)))
 
     def resume(self, queue: str) -> Record:
-        return Record(self._client.send(post(f"/queues/{part(queue)}/resume")))
+        return Record(self._client.send(asks.resume_queue(queue)))
 
 
 class Workers(_Part):
     def list(self) -> Sequence[Record]:
-        return [Record(item) for item in self._client.send(get("/workers"))["workers"]]
+        return records_of(self._client.send(asks.list_workers()), "workers")
 
     def drain(self, worker: str) -> Record:
-        return Record(self._client.send(post(f"/workers/{part(worker)}/drain")))
+        return Record(self._client.send(asks.drain_worker(worker)))
 
     def claim(
         self,
@@ -328,28 +313,20 @@ class Workers(_Part):
         wait: float = 0,
         node: str | None = None,
     ) -> Record:
-        body = given(worker=worker, node=node, slots=slots, wait=wait) | {
-            "handlers": [*handlers],
-            "holds": [*holds],
-            "queues": [*queues],
-        }
-        return Record(self._client.send(post("/workers/claim", body)))
+        return Record(self._client.send(asks.claim(worker, handlers, holds, queues, slots, wait, node)))
 
     def heartbeat(self, worker: str, runs: Mapping[str, int]) -> Record:
-        held = [{"run_id": run_id, "fence": fence} for run_id, fence in runs.items()]
-        return Record(self._client.send(post(f"/workers/{part(worker)}/heartbeat", {"runs": held})))
+        return Record(self._client.send(asks.heartbeat(worker, runs)))
 
     def log(self, run: str, fence: int, seq: int, text: str) -> bool:
-        piece = {"fence": fence, "seq": seq, "text": text}
-        return bool(self._client.send(post(f"/runs/{part(run)}/log", piece))["kept"])
+        return bool(self._client.send(asks.log(run, fence, seq, text))["kept"])
 
     def complete(self, run: str, fence: int, status: str, **fields: Json) -> Record:
         """`result`, or `error` with `reason`, `retry_after` and `retryable`. Raises Conflict for a fence of old."""
-        body = {"fence": fence, "status": status, **given(**fields)}
-        return Record(self._client.send(post(f"/runs/{part(run)}/complete", body)))
+        return Record(self._client.send(asks.complete(run, fence, status, fields)))
 
     def leave(self, worker: str) -> None:
         try:
-            self._client.send(delete(f"/workers/{part(worker)}"))
+            self._client.send(asks.leave(worker))
         except NotFound:
             return

@@ -95,3 +95,8 @@ class RunRecord(Record):
     @property
     def succeeded(self) -> bool:
         return self.status == "SUCCEEDED"
+
+
+def records_of(answer: Mapping[str, Any], name: str) -> list[Record]:
+    """The items of a list that has no pages."""
+    return [Record(item) for item in answer[name]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from horae.sdk.errors import ApiError, Unavailable, error_of
+from horae.sdk.errors import ApiError, Unavailable, WaitTimeout, error_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -23,7 +23,7 @@ RETRIES = 5
 FIRST_SECONDS = 0.2
 LONGEST_SECONDS = 10.0
 LONGEST_ASKED_SECONDS = 60.0
-# Of a run that is waited for: a look now and then, less often the longer it takes.
+# Of a run that is waited for.
 POLL_FIRST_SECONDS = 0.1
 POLL_LONGEST_SECONDS = 2.0
 POLL_GROWTH = 1.5
@@ -172,6 +172,26 @@ def _document(response: httpx2.Response) -> Any:
         except ValueError:
             return None
     return response.text
+
+
+class Patience:
+    """How a run is waited for: a look now and then, less often the longer it takes, until the time is up."""
+
+    def __init__(self, run: str, timeout_seconds: float | None, now: Callable[[], float]) -> None:
+        self._run = run
+        self._timeout_seconds = timeout_seconds
+        self._now = now
+        self._end = None if timeout_seconds is None else now() + timeout_seconds
+        self._pause = POLL_FIRST_SECONDS
+
+    def pause(self, status: str) -> float:
+        """Seconds until the next look. Raises WaitTimeout when there is no time for it."""
+        pause = self._pause
+        if self._end is not None and self._now() + pause > self._end:
+            detail = f"Run {self._run} is {status} after {self._timeout_seconds} s."
+            raise WaitTimeout(detail, code="wait_timeout")
+        self._pause = min(pause * POLL_GROWTH, POLL_LONGEST_SECONDS)
+        return pause
 
 
 class EventReader:

@@ -38,6 +38,7 @@ UPDATE runs
 SET state = 'running', attempt = runs.attempt + 1, token = horae_fence(), worker = :worker,
     started_us = horae_now(), reason = NULL
 """
+# In the order of Claimed.
 _CLAIMED = """
 RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_us, runs.run_at_us, runs.attempt,
           runs.max_attempts, runs.token, runs.payload, runs.parent_id, runs.started_us - runs.queued_us AS waited_us
@@ -174,7 +175,7 @@ def waiting_lines(prefixes: list[str]) -> Steps[Lines]:
 @statement
 def claim_postgres(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
     rows = yield CLAIM(worker=worker, share=shares)
-    return [_claimed(row) for row in rows]
+    return [Claimed(*row.values()) for row in rows]
 
 
 @transaction
@@ -182,7 +183,7 @@ def claim_sqlite(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claim
     claimed: list[Claimed] = []
     for bucket, n in shares:
         rows = yield CLAIM_LINE(worker=worker, bucket=bucket, n=n)
-        claimed += [_claimed(row) for row in rows]
+        claimed += [Claimed(*row.values()) for row in rows]
     return claimed
 
 
@@ -191,7 +192,7 @@ def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[list[Claime
     yield GATE_LOCK()
     verdicts = yield from _judge(buckets, room)
     rows = yield START(worker=worker, chosen=_ids(verdicts.start))
-    return [_claimed(row) for row in rows]
+    return [Claimed(*row.values()) for row in rows]
 
 
 @transaction
@@ -309,21 +310,3 @@ def _candidate(row: Row, policy: Definition) -> Candidate:
 
 def _running(row: Row) -> Running:
     return Running(row["id"], row["job_id"], row["tenant"], row["queue"], row["group_key"], row["cancel"] is not None)
-
-
-def _claimed(row: Row) -> Claimed:
-    return Claimed(
-        row["id"],
-        row["job_id"],
-        row["tenant"],
-        row["version"],
-        row["cause"],
-        row["due_us"],
-        row["run_at_us"],
-        row["attempt"],
-        row["max_attempts"],
-        row["token"],
-        row["payload"],
-        row["parent_id"],
-        row["waited_us"],
-    )

@@ -13,6 +13,7 @@ _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_
 _ENDED = """r.id, r.job_id, r.tenant, r.version, r.cause, r.queue, r.priority, e.status, r.due_us, r.run_at_us,
        r.queued_us, r.started_us, horae_now(), r.attempt, r.max_attempts, r.token, r.epoch, r.worker, e.reason, e.error,
        e.result, r.payload, r.parent_id"""
+# In the order of Ending.
 _ENDINGS = "{rows:e(id text, token bigint, status text, reason text, error text, result text)}"
 _CHAINED = "EXISTS (SELECT 1 FROM chains c WHERE c.upstream_id = r.job_id) AS has_chain"
 
@@ -186,15 +187,14 @@ WORKER_LOST = "The worker stopped answering before it reported a result."
 
 @transaction
 def settle_postgres(worker: str, endings: list[Ending]) -> Steps[int]:
-    rows = yield SETTLE(e=_rows(endings))
+    rows = yield SETTLE(e=endings)
     return (yield from _after(worker, endings, rows))
 
 
 @transaction
 def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[int]:
-    batch = _rows(endings)
-    rows = yield ENDED(e=batch)
-    yield KEEP(e=batch)
+    rows = yield ENDED(e=endings)
+    yield KEEP(e=endings)
     yield DROP(chosen=[(row["id"],) for row in rows])
     return (yield from _after(worker, endings, rows))
 
@@ -299,7 +299,3 @@ def _lost_status(row: Row) -> str | None:
 @transaction
 def add_logs(chunks: list[LogChunk]) -> Steps[None]:
     yield LOG(chunk=[(chunk.run_id, chunk.attempt, chunk.seq, chunk.text) for chunk in chunks])
-
-
-def _rows(endings: list[Ending]) -> list[tuple[object, ...]]:
-    return [(e.run_id, e.token, e.status, e.reason, e.error, e.result) for e in endings]

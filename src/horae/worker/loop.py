@@ -7,13 +7,14 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from horae.core.errors import Unavailable
 from horae.core.job import Bucket, Definition
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
+from horae.lanes import abreast
 from horae.ports import (
     Again,
     Claimed,
@@ -37,13 +38,17 @@ BUSY_SECONDS = 0.01
 GATHER_SECONDS = 0.004
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
+# More than this is claimed in two parts abreast: the first starts while the database still works on the second.
+PART = 100
 STRAY_US = 3_000_000
 HELD_SECONDS = 0.5
 SPECS_KEPT = 20_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
+# An executor keeps the time limit of its run; one that has not come back so long after it is stopped.
 OVERTIME_SECONDS = 15.0
 DRAINED = "drained"
+OVERTIME = "overtime"
 
 
 class WorkerStore(ClaimStore, ResultStore, FleetStore, Protocol):
@@ -58,6 +63,14 @@ class WorkerSettings:
     heartbeat_seconds: float
     visibility_seconds: float
     grace_seconds: float = 30.0
+
+
+class _Held(NamedTuple):
+    """A run in our hands, and until when by the loop's clock."""
+
+    run: Claimed
+    task: asyncio.Task[None]
+    until: float
 
 
 class Worker:
@@ -81,8 +94,7 @@ class Worker:
         self._new_id = new_id
         self.id = new_id()
         self.results = Results(store, self.id)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._claims: dict[str, Claimed] = {}
+        self._held: dict[str, _Held] = {}
         self._stops: dict[str, str] = {}
         self._specs: OrderedDict[tuple[str, int], Spec] = OrderedDict()
         self._lines = Lines(store, guard)
@@ -95,12 +107,12 @@ class Worker:
 
     @property
     def running(self) -> int:
-        return len(self._tasks)
+        return len(self._held)
 
     # Taking runs
 
     async def tick(self) -> float:
-        room = min(self._settings.slots - len(self._tasks), CLAIM_AT_ONCE)
+        room = min(self._settings.slots - len(self._held), CLAIM_AT_ONCE)
         if not self._is_registered or self._is_draining:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
@@ -111,7 +123,7 @@ class Worker:
             return HELD_SECONDS
         if worker != self.id:
             return 0.0  # given up meanwhile, and the new one has not said yet that it is there
-        if seen.due and await self._claim_and_start(seen.due, room):
+        if seen.due and any(await abreast(*(self._claim_and_start(seen.due, part) for part in _parts(room)))):
             return 0.0
         return BUSY_SECONDS if seen.due else seen.seconds_to_next
 
@@ -145,6 +157,7 @@ class Worker:
             raise
         if worker != self.id:
             return
+        now = asyncio.get_running_loop().time()
         for run in claimed:
             definition, names = self._specs[run.job_id, run.version]
             secrets = {name: opened[run.tenant, name] for name in names if (run.tenant, name) in opened}
@@ -155,14 +168,13 @@ class Worker:
             request = request_of(run, definition, given, secrets)
             redactor = Redactor(secrets) if secrets else None
             task = asyncio.create_task(self._attempt(run, definition, request, redactor), name=run.run_id)
-            self._tasks[run.run_id] = task
-            self._claims[run.run_id] = run
-            task.add_done_callback(lambda task: self._finished(task.get_name()))
+            self._held[run.run_id] = _Held(run, task, now + request.timeout_seconds + OVERTIME_SECONDS)
+            task.add_done_callback(self._finished)
 
     async def _fetch(self, claimed: list[Claimed]) -> dict[str, dict[str, Any]]:
         """Definitions into the cache; what upstream runs left, by run id."""
         wanted = {(run.job_id, run.version) for run in claimed}
-        missing = wanted - self._specs.keys()
+        missing = {key for key in wanted if key not in self._specs}
         for key in wanted - missing:
             self._specs.move_to_end(key)
         if missing:
@@ -177,15 +189,12 @@ class Worker:
         executor = self._executors[definition.type]
         output = Output(self.results, run, redactor)
         try:
-            async with asyncio.timeout(request.timeout_seconds + OVERTIME_SECONDS):
-                hit("attempt.before_start")
-                outcome = await executor.run(request, output.write)
+            hit("attempt.before_start")
+            outcome = await executor.run(request, output.write)
             hit("attempt.after_effect")
         except asyncio.CancelledError:
             self._stopped(run, definition)
             return
-        except TimeoutError:
-            outcome = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
         except Exception as error:  # noqa: BLE001 our bug, but the run must not be lost for it
             oops("executor.broken", error, run=run.run_id, type=definition.type)
             outcome = Outcome(succeeded=False, reason="exception", error=f"horae: {type(error).__name__}: {error}")
@@ -197,6 +206,10 @@ class Worker:
         """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end."""
         reason = self._stops.get(run.run_id)
         if reason is None:
+            return
+        if reason == OVERTIME:
+            late = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
+            report(self.results, run, definition, late)
             return
         if reason != DRAINED:
             status = "cancelled"
@@ -210,11 +223,16 @@ class Worker:
             reason = "worker_lost"
         self.results.end(Ending(run.run_id, run.token, status, reason, None, None))
 
-    def _finished(self, run_id: str) -> None:
-        self._tasks.pop(run_id, None)
-        self._claims.pop(run_id, None)
-        self._stops.pop(run_id, None)
-        if self._room_timer is None:
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        run_id = task.get_name()
+        held = self._held.get(run_id)
+        # After a lost lease the same run may be here again while its first attempt is still being stopped.
+        if held is not None and held.task is task:
+            del self._held[run_id]
+            self._stops.pop(run_id, None)
+        if not self._held:
+            self.on_room()
+        elif self._room_timer is None:
             self._room_timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self._tell_room)
 
     def _tell_room(self) -> None:
@@ -231,7 +249,7 @@ class Worker:
             node=self._settings.node,
             state="draining" if self._is_draining else "active",
             slots=self._settings.slots,
-            running=len(self._tasks),
+            running=len(self._held),
             queues=list(self._settings.queues),
             needs=list(self._needs),
         )
@@ -262,8 +280,8 @@ class Worker:
         if not self._may_judge_strays():
             return BUSY_SECONDS  # it may be on the list that just came, and not yet be known here
         for run_id, token in running.items():
-            known = self._claims.get(run_id)
-            if worker == self.id and (known is None or known.token != token) and not self.results.holds(run_id):
+            known = self._held.get(run_id)
+            if worker == self.id and (known is None or known.run.token != token) and not self.results.holds(run_id):
                 warn("run.stray", run=run_id, worker=worker)
                 self.results.again(Again(run_id, token, 0, None, None, counts=False))
         return self._settings.heartbeat_seconds
@@ -272,16 +290,19 @@ class Worker:
         return self._claims_under_way == 0
 
     async def watch_cancels(self) -> float:
-        if self._tasks:
+        now = asyncio.get_running_loop().time()
+        for run_id in [run_id for run_id, held in self._held.items() if held.until < now]:
+            self._stop_run(run_id, OVERTIME)
+        if self._held:
             for run_id, reason in (await self._store.cancelled(self.id)).items():
                 self._stop_run(run_id, reason)
         return CANCEL_SECONDS
 
     def _stop_run(self, run_id: str, reason: str) -> None:
-        task = self._tasks.get(run_id)
-        if task is not None and run_id not in self._stops:
+        held = self._held.get(run_id)
+        if held is not None and run_id not in self._stops:
             self._stops[run_id] = reason
-            task.cancel()
+            held.task.cancel()
 
     def _arm(self, when: float) -> None:
         if self._self_stop is not None:
@@ -291,12 +312,12 @@ class Worker:
 
     def _give_up(self, why: str) -> None:
         """Our runs are, or soon will be, somebody else's: end them now, report nothing, come back as somebody new."""
-        warn("worker.gave_up", worker=self.id, running=len(self._tasks), why=why)
+        warn("worker.gave_up", worker=self.id, running=len(self._held), why=why)
         self._is_registered = False
         if self._self_stop is not None:
             self._self_stop.cancel()
-        for task in list(self._tasks.values()):
-            task.cancel()
+        for held in list(self._held.values()):
+            held.task.cancel()
         self.results.forget()
         self.id = self._new_id()
         self.results.worker = self.id
@@ -306,18 +327,18 @@ class Worker:
         self._is_draining = True
         deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
         # A claim whose answer is on its way will bring more to run: leaving now would cost those runs an attempt.
-        while (self._tasks or self._claims_under_way) and asyncio.get_running_loop().time() < deadline:
+        while (self._held or self._claims_under_way) and asyncio.get_running_loop().time() < deadline:
             remaining = deadline - asyncio.get_running_loop().time()
-            if self._tasks:
-                await asyncio.wait(list(self._tasks.values()), timeout=min(remaining, 1.0))
+            if self._held:
+                await asyncio.wait([held.task for held in self._held.values()], timeout=min(remaining, 1.0))
             else:
                 await asyncio.sleep(BUSY_SECONDS)
         await self.stop_now()
 
     def abandon(self) -> None:
         """Stops everything without reporting: what a crash looks like, and what is left after a drain."""
-        for task in self._tasks.values():
-            task.cancel()
+        for held in self._held.values():
+            held.task.cancel()
         if self._self_stop is not None:
             self._self_stop.cancel()
         if self._room_timer is not None:
@@ -325,8 +346,8 @@ class Worker:
 
     async def stop_now(self) -> None:
         self._is_draining = True
-        tasks = list(self._tasks.values())
-        for run_id in list(self._tasks):
+        tasks = [held.task for held in self._held.values()]
+        for run_id in list(self._held):
             self._stop_run(run_id, DRAINED)
         if tasks:
             await asyncio.wait(tasks, timeout=10)
@@ -335,3 +356,7 @@ class Worker:
             hit("drain.before_leave")
             await self._store.leave(self.id)
         log("worker.stopped", worker=self.id)
+
+
+def _parts(room: int) -> list[int]:
+    return [room] if room <= PART else [room // 2, room - room // 2]

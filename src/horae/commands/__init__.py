@@ -1,0 +1,54 @@
+"""The use cases that change something, by what they change. Who may is asked before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from secrets import token_bytes
+
+from horae.commands.access import FleetCommands, KeyCommands, TenantCommands
+from horae.commands.backfill import Backfilled, BackfillRequest
+from horae.commands.caller import Caller, check_payload
+from horae.commands.jobs import JobCommands
+from horae.commands.letters import MOST_REPLAYS, LetterCommands
+from horae.commands.named import CalendarCommands, SecretCommands
+from horae.commands.runs import RunCommands, RunRequest
+from horae.commands.webhooks import WebhookCommands
+from horae.core.egress import Allow
+from horae.ports import ChangeStore
+from horae.vault import Vault
+
+__all__ = [
+    "MOST_REPLAYS",
+    "BackfillRequest",
+    "Backfilled",
+    "Caller",
+    "Commands",
+    "RunRequest",
+    "check_payload",
+]
+
+
+class Commands:
+    """`wake` tells the movers of this process that there is something new; they would find it anyway. `allow` are the
+    address ranges besides public ones that a job may name.
+    """
+
+    def __init__(
+        self,
+        store: ChangeStore,
+        vault: Vault,
+        new_id: Callable[[], str],
+        wake: Callable[[], None],
+        allow: Allow = (),
+        random: Callable[[int], bytes] = token_bytes,
+    ) -> None:
+        self.allow = allow
+        self.jobs = JobCommands(store, new_id, wake, allow)
+        self.runs = RunCommands(store, new_id, wake)
+        self.letters = LetterCommands(store, wake)
+        self.calendars = CalendarCommands(store, wake)
+        self.secrets = SecretCommands(store, vault)
+        self.webhooks = WebhookCommands(store, vault, new_id, wake, random)
+        self.keys = KeyCommands(store, new_id, random)
+        self.tenants = TenantCommands(store)
+        self.fleet = FleetCommands(store, wake)

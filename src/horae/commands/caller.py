@@ -1,0 +1,42 @@
+"""On whose behalf something is changed, and what their quota says to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from horae.core.access import DEFAULT_TENANT, NO_QUOTA, KeyFacts, Quota
+from horae.core.errors import Fault, Invalid
+from horae.ports import Asked, Once
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """On whose behalf: the tenant whose things are touched, and a name for the record. `home` is the tenant that the
+    caller belongs to; only an admin of `default` may be elsewhere.
+    """
+
+    tenant: str
+    actor: str
+    role: str = "admin"
+    home: str = DEFAULT_TENANT
+    key: KeyFacts | None = None
+    quota: Quota = NO_QUOTA
+    address: str | None = None
+    request_id: str | None = None
+
+    @property
+    def is_keeper(self) -> bool:
+        """Whether this is an admin of the whole installation, not only of a tenant."""
+        return self.role == "admin" and self.home == DEFAULT_TENANT
+
+    def asked(self, once: Once | None) -> Asked:
+        return Asked(self.actor, once, self.key.id if self.key else None, self.address, self.request_id)
+
+
+def check_payload(caller: Caller, payload: str | None, pointer: str = "/payload") -> None:
+    """Against the quota of the tenant. `payload` is JSON text."""
+    most = caller.quota.max_payload_bytes
+    if most is not None and payload is not None and (size := len(payload.encode())) > most:
+        detail = f'"payload" has {size:,} bytes; tenant "{caller.tenant}" may send {most:,}.'
+        hint = "Send a reference to the data instead, or ask an admin to raise max_payload_bytes."
+        raise Invalid([Fault(pointer, detail, hint)], "quota_payload")

@@ -1,0 +1,170 @@
+"""Jobs: create, change, pause, resume, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from horae.commands.caller import Caller, check_payload
+from horae.commands.named import check_secrets, with_calendars, with_known_secrets
+from horae.core.aliases import WHOLE
+from horae.core.document import change_job, first_due, schedule_of, schedule_type
+from horae.core.egress import Allow
+from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound
+from horae.core.job import Definition
+from horae.core.templates import Templates
+from horae.ports import JobStore, NewJob, Once
+
+
+class JobCommands:
+    def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow) -> None:
+        self._store = store
+        self._new_id = new_id
+        self._wake = wake
+        self._allow = allow
+        self._templates = Templates(allow)
+
+    async def create(self, caller: Caller, document: object, once: Once | None) -> str:
+        (answer,) = await self.create_many(caller, [document], once, atomic=True)
+        if isinstance(answer, HoraeError):
+            raise answer
+        return answer
+
+    async def create_many(
+        self, caller: Caller, documents: list[object], once: Once | None, *, atomic: bool
+    ) -> list[str | HoraeError]:
+        """The id of each job, or why it was refused, in order. `atomic`: all or none."""
+        return await self.save(caller, await self.parse(caller, documents), once, atomic=atomic)
+
+    async def parse(self, caller: Caller, documents: list[object]) -> list[NewJob | Invalid]:
+        now_us = await self._store.now()
+        documents = await with_calendars(self._store, caller, documents)
+        parsed = []
+        for number, document in enumerate(documents):
+            parsed.append(self._parse(document, caller, now_us))
+            if number % 100 == 99:
+                await asyncio.sleep(0)  # a large batch must not hold up everybody else
+        return await with_known_secrets(self._store, caller, parsed)
+
+    def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:
+        job_id = self._new_id()
+        try:
+            definition = self._templates.parse(document, job_id=job_id, now_us=now_us, tenant=caller.tenant)
+            _refuse_if_over(definition, job_id, now_us)
+            _check_definition(caller, definition)
+        except Invalid as error:
+            return error
+        return NewJob(job_id, definition)
+
+    async def save(
+        self, caller: Caller, parsed: list[NewJob | Invalid], once: Once | None, *, atomic: bool
+    ) -> list[str | HoraeError]:
+        good = [job for job in parsed if isinstance(job, NewJob)]
+        if not good or (atomic and len(good) < len(parsed)):
+            return [job if isinstance(job, Invalid) else _undone() for job in parsed]
+        saved = iter(
+            await self._store.create_jobs(caller.asked(once), caller.tenant, caller.actor, good, atomic=atomic)
+        )
+        answers = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
+        if atomic and any(isinstance(answer, HoraeError) for answer in answers):
+            return [answer if isinstance(answer, HoraeError) else _undone() for answer in answers]
+        self._wake()
+        return answers
+
+    async def change(
+        self, caller: Caller, word: str, document: object, once: Once | None, base_version: int | None
+    ) -> str:
+        """Only the fields given change. Raises Stale when `base_version` is no longer the current one."""
+        (document,) = await with_calendars(self._store, caller, [document])
+        await check_secrets(self._store, caller, document)
+
+        def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+            changed = change_job(
+                current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self._allow
+            )
+            _check_definition(caller, changed)
+            return changed
+
+        job_id = await self._store.change_job(
+            caller.asked(once), caller.tenant, word, caller.actor, merge, base_version
+        )
+        self._wake()
+        return job_id
+
+    async def put(
+        self, caller: Caller, word: str, document: object, once: Once | None, base_version: int | None
+    ) -> tuple[str, bool]:
+        """Changes a job, or creates it when the name is not known. The answer says whether it was created."""
+        try:
+            return await self.change(caller, word, document, once, base_version), False
+        except NotFound:
+            if base_version is not None or not isinstance(document, dict) or not _is_whole(word, document):
+                raise
+        if document.get("name", word) != word:
+            detail = f'The path names the job "{word}", the body "{document["name"]}".'
+            raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
+        try:
+            return await self.create(caller, {**document, "name": word}, once), True
+        except Conflict as error:
+            if error.code not in ("name_taken", "duplicate"):
+                raise
+        return await self.change(caller, word, document, once, None), False  # somebody else was faster
+
+    async def pause(
+        self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
+    ) -> str:
+        return await self._store.pause_job(caller.asked(once), caller.tenant, word, caller.actor, until_us, reason)
+
+    async def resume(self, caller: Caller, word: str, once: Once | None) -> str:
+        job_id = await self._store.resume_job(caller.asked(once), caller.tenant, word, caller.actor)
+        self._wake()
+        return job_id
+
+    async def delete(self, caller: Caller, word: str) -> str:
+        job_id = await self._store.delete_job(caller.asked(None), caller.tenant, word, caller.actor)
+        self._wake()
+        return job_id
+
+
+def _check_definition(caller: Caller, definition: Definition) -> None:
+    if caller.quota.max_payload_bytes is not None and definition.payload is not None:
+        check_payload(caller, msgspec.json.encode(definition.payload).decode())
+
+
+def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:
+    """A new job whose schedule has nothing to come is a mistake; one that runs on request has no schedule."""
+    schedule = schedule_of(definition, job_id, now_us)
+    if (
+        schedule_type(definition, schedule) in ("MANUAL", "AFTER")
+        or first_due(definition, schedule, now_us) is not None
+    ):
+        return
+    detail = "The schedule has no due time from now on: its end_at is past, or its calendar leaves every day out."
+    raise Invalid([Fault("/schedule", detail, 'Change end_at or calendar, or use "@manual".')])
+
+
+def _answer(saved: dict[str, Any]) -> str | HoraeError:
+    if "job_id" in saved:
+        return str(saved["job_id"])
+    if saved["code"] == "quota_jobs":
+        return Denied(saved["detail"], saved["code"])
+    if saved["faults"]:
+        return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
+    return Conflict(saved["detail"], saved["code"])
+
+
+def _is_whole(word: str, document: dict[str, Any]) -> bool:
+    """Whether a PUT to an unknown word can mean a new job: a name, and a body that says what to do or when."""
+    try:
+        UUID(word)
+    except ValueError:
+        return not WHOLE.isdisjoint(document)
+    return False
+
+
+def _undone() -> Conflict:
+    return Conflict("Not saved, because another job of the same atomic batch was refused.", "batch_refused")

@@ -1,0 +1,104 @@
+"""Every seam: what the movers and the door ask of the store, and what a worker asks of an executor.
+
+One verb of a store is one transaction and takes a batch; it raises Unavailable when its outcome is unknown, and can
+then be repeated safely.
+"""
+
+from horae.ports.asked import Answer, Asked, Backfill, Merge, NewJob, NewKey, NewRun, NewWebhook, Once, Replays
+from horae.ports.changes import (
+    BackfillStore,
+    CalendarStore,
+    ChangeStore,
+    JobEditor,
+    JobStore,
+    KeyStore,
+    LetterStore,
+    QueueStore,
+    RunStore,
+    SecretKeeper,
+    TenantStore,
+    WebhookStore,
+)
+from horae.ports.claims import Claimed, ClaimStore, Limit, Lines, Sealed, SecretStore, Waiting
+from horae.ports.executors import Executor, Log, Mover, Outcome, Request
+from horae.ports.fleet import Beat, FleetStore, WorkerState
+from horae.ports.messages import Delivered, Message, MessageStore, Sender
+from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
+from horae.ports.remote import Ask, Given, Held, Pace, RemoteStore, RemoteWorkers, State
+from horae.ports.results import Again, Ending, LogChunk, ResultStore
+from horae.ports.rows import JsonObject, Page, StoredRow
+from horae.ports.upkeep import Chores, JanitorStore, StaleJob
+from horae.ports.views import AccessStore, Happened, Schedules, Standing, ViewStore
+
+__all__ = [
+    "AccessStore",
+    "Again",
+    "Answer",
+    "Ask",
+    "Asked",
+    "Backfill",
+    "BackfillStore",
+    "Beat",
+    "CalendarStore",
+    "ChangeStore",
+    "Chores",
+    "ClaimStore",
+    "Claimed",
+    "Decision",
+    "Delivered",
+    "DueTimer",
+    "Ending",
+    "Executor",
+    "FleetStore",
+    "Given",
+    "Happened",
+    "Held",
+    "JanitorStore",
+    "JobEditor",
+    "JobStore",
+    "JsonObject",
+    "KeyStore",
+    "LeaseStore",
+    "Leases",
+    "LetterStore",
+    "Limit",
+    "Lines",
+    "Log",
+    "LogChunk",
+    "Merge",
+    "Message",
+    "MessageStore",
+    "Mover",
+    "NewJob",
+    "NewKey",
+    "NewRun",
+    "NewWebhook",
+    "Once",
+    "Outcome",
+    "Pace",
+    "Page",
+    "PlanStore",
+    "Planned",
+    "QueueStore",
+    "RemoteStore",
+    "RemoteWorkers",
+    "Replays",
+    "Request",
+    "ResultStore",
+    "RunStore",
+    "Scan",
+    "Schedules",
+    "Sealed",
+    "SecretKeeper",
+    "SecretStore",
+    "Sender",
+    "StaleJob",
+    "Standing",
+    "State",
+    "StoredRow",
+    "TenantStore",
+    "ViewStore",
+    "Waiting",
+    "WebhookStore",
+    "WorkerState",
+]

@@ -1,0 +1,104 @@
+"""What people ask for, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from horae.core.job import Definition
+from horae.ports.rows import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """An idempotency key and what it was used for: a digest of method, path and body."""
+
+    tenant: str
+    key: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """By whom a change was asked for, for the audit log, and under which idempotency key."""
+
+    actor: str
+    once: Once | None = None
+    key_id: str | None = None
+    address: str | None = None
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole HTTP answer, kept for a repeat."""
+
+    status: int
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    id: str
+    definition: Definition
+
+
+class Merge(Protocol):
+    """Makes the new definition out of the current one, under the job's lock."""
+
+    def __call__(self, current: Definition, job_id: str, now_us: int, created_us: int) -> Definition: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """A run that somebody asked for. `key` makes its identity; `due_us` None is now; `payload` is JSON text."""
+
+    cause: str
+    key: str
+    due_us: int | None = None
+    priority: str | None = None
+    payload: str | None = None
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """Which dead letters a replay in bulk is about: a job by id or name, and what its runs must be like."""
+
+    job_word: str | None
+    filters: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """A job whose past is asked for, and the store's time."""
+
+    job_id: str
+    definition: Definition
+    version: int
+    created_us: int
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewWebhook:
+    id: str
+    name: str
+    url: str
+    events: list[str]
+    late_us: int
+    is_active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NewKey:
+    """A key as it is kept: its hash, and what of it may be shown."""
+
+    id: str
+    name: str
+    role: str
+    scopes: tuple[str, ...]
+    prefix: str
+    hash: str
+    requests_per_second: int | None = None
+    expires_us: int | None = None

@@ -1,0 +1,79 @@
+"""What a worker asks of the store before it works."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from horae.ports.rows import JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A waiting line and when its first run may be taken."""
+
+    bucket: str
+    head_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    waiting: list[Waiting]
+    now_us: int
+
+
+class Claimed(NamedTuple):
+    """A run that is ours until its token is no longer current. `spec` is filled from a cache when None."""
+
+    run_id: str
+    job_id: str
+    tenant: str
+    version: int
+    cause: str
+    due_us: int
+    run_at_us: int
+    attempt: int
+    max_attempts: int
+    token: int
+    payload: str | None
+    parent_id: str | None
+    waited_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a tenant (queue '') or one of its queues may do."""
+
+    tenant: str
+    queue: str
+    max_running: int | None
+    is_paused: bool
+    weight: int = 1
+
+
+class ClaimStore(Protocol):
+    def waiting_lines(self, prefixes: list[str]) -> Awaitable[Lines]: ...
+
+    def claim(self, worker: str, shares: list[tuple[str, int]]) -> Awaitable[list[Claimed]]: ...
+
+    def claim_gated(self, worker: str, buckets: list[str], room: int) -> Awaitable[list[Claimed]]: ...
+
+    def specs(self, versions: list[tuple[str, int]]) -> Awaitable[dict[tuple[str, int], str]]: ...
+
+    def results_of(self, run_ids: list[str]) -> Awaitable[dict[str, JsonObject]]: ...
+
+    def limits(self) -> Awaitable[list[Limit]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A secret as it lies in the store."""
+
+    tenant: str
+    name: str
+    sealed: str
+
+
+class SecretStore(Protocol):
+    def find_secrets(self, wanted: list[tuple[str, str]]) -> Awaitable[list[Sealed]]: ...

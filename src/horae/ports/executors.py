@@ -1,0 +1,59 @@
+"""What a worker asks of an executor, and a node of everything that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One attempt of one run, as an executor sees it. `target` and `payload` are already validated."""
+
+    run_id: str
+    job_id: str
+    job_name: str
+    tenant: str
+    attempt: int
+    fence: int
+    scheduled_for_us: int
+    timeout_seconds: float
+    target: Mapping[str, Any] = field(repr=False)
+    payload: Any = field(repr=False)
+    upstream: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one attempt ended. `reason` is a code of the closed list when it did not succeed. `is_unsent`: nothing was
+    done at all, so it does not count as an attempt.
+    """
+
+    succeeded: bool
+    reason: str | None = None
+    error: str | None = None
+    result: Any = None
+    is_retryable: bool = True
+    retry_after_seconds: float | None = None
+    is_unsent: bool = False
+
+
+Log = Callable[[str], Awaitable[None]]
+
+
+class Executor(Protocol):
+    """Runs one attempt. A failing job is an Outcome; an exception is our bug.
+
+    Cancelling the task that awaits `run` stops the work: nothing of it is left when the task has ended.
+    """
+
+    async def run(self, request: Request, log: Log) -> Outcome: ...
+
+    async def close(self) -> None: ...
+
+
+class Mover(Protocol):
+    """Moves what is ready and says in how many seconds it wants to be asked again; 0 is at once."""
+
+    async def tick(self) -> float: ...

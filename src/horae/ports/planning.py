@@ -1,0 +1,70 @@
+"""What a scheduler asks of the store: its shards, and due timers into runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from horae.core.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Leases:
+    """Held shards with their epochs; the store's time, the highest ever trusted, and when another's lease runs out;
+    the shards just taken that nobody had held for a while.
+    """
+
+    held: dict[int, int]
+    now_us: int
+    high_us: int
+    others_us: int
+    gaps: list[int]
+
+
+class LeaseStore(Protocol):
+    def keep_leases(self, owner: str, ttl_us: int, trusted_us: int) -> Awaitable[Leases]: ...
+
+    def judge_overdue(self, shards: list[int]) -> Awaitable[int]: ...
+
+    def release_leases(self, owner: str) -> Awaitable[None]: ...
+
+
+class DueTimer(NamedTuple):
+    job_id: str
+    shard: int
+    due_us: int
+    version: int
+    fired: int
+    created_us: int
+    spec: str
+    called_off: frozenset[int] = frozenset()
+    staged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Due timers, the store's time, and when the next one beyond the look-ahead is due (None when unknown)."""
+
+    timers: list[DueTimer]
+    now_us: int
+    next_us: int | None
+
+
+class Decision(NamedTuple):
+    timer: DueTimer
+    epoch: int
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    moved: int
+    opened: int
+    skipped: int
+
+
+class PlanStore(Protocol):
+    def due_timers(self, shards: list[int], ahead_us: int, most: int) -> Awaitable[Scan]: ...
+
+    def plan(self, owner: str, decisions: list[Decision]) -> Awaitable[Planned]: ...

@@ -1,0 +1,47 @@
+"""What a worker tells the store after an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class Ending(NamedTuple):
+    """The end of a run, fenced by the token of its last attempt."""
+
+    run_id: str
+    token: int
+    status: str
+    reason: str | None
+    error: str | None
+    result: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Back to the queue. An attempt that does not count gives its number back; `grace` adds one to the budget."""
+
+    run_id: str
+    token: int
+    delay_us: int
+    reason: str | None
+    error: str | None
+    counts: bool = True
+    grace: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    run_id: str
+    attempt: int
+    seq: int
+    text: str
+
+
+class ResultStore(Protocol):
+    def settle(self, worker: str, endings: list[Ending]) -> Awaitable[int]: ...
+
+    def requeue(self, worker: str, again: list[Again]) -> Awaitable[int]: ...
+
+    def add_logs(self, chunks: list[LogChunk]) -> Awaitable[None]: ...

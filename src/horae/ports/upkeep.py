@@ -1,0 +1,44 @@
+"""What the janitor asks of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Protocol
+
+from horae.ports.changes import JobEditor
+
+
+@dataclass(frozen=True, slots=True)
+class Chores:
+    has_lost: bool
+    has_gated: bool
+    has_stale: bool = False
+    has_unsealed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StaleJob:
+    """A job planned by an older version of the calendar that it names."""
+
+    tenant: str
+    job_id: str
+    calendar: str
+
+
+class JanitorStore(JobEditor, Protocol):
+    def chores(self) -> Awaitable[Chores]: ...
+
+    def reap(self, most: int) -> Awaitable[int]: ...
+
+    def gate(self) -> Awaitable[int]: ...
+
+    def sweep(self, retention_us: int) -> Awaitable[int]: ...
+
+    def seal_audit(self, most: int) -> Awaitable[int]: ...
+
+    def counted_tenants(self) -> Awaitable[list[str]]: ...
+
+    def recount_jobs(self, tenant: str) -> Awaitable[None]: ...
+
+    def stale_jobs(self, most: int) -> Awaitable[list[StaleJob]]: ...

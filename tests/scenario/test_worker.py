@@ -1,0 +1,62 @@
+"""A worker and executors that do not do what they promised, on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+
+from horae.ports import Log, Outcome, Request
+from horae.testing import Horae, virtual
+
+
+class Stubborn:
+    """Its first attempt does not end, and lets itself be stopped only after a while; the others take long."""
+
+    def __init__(self, *, stops_in: float, others_take: float) -> None:
+        self.starts = 0
+        self._stops_in = stops_in
+        self._others_take = others_take
+
+    async def run(self, request: Request, log: Log) -> Outcome:
+        self.starts += 1
+        if self.starts > 1:
+            await asyncio.sleep(self._others_take)
+            return Outcome(succeeded=True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(self._stops_in)
+        raise AssertionError
+
+    async def close(self) -> None:
+        return
+
+
+@virtual
+async def test_an_executor_that_does_not_keep_the_time_is_stopped() -> None:
+    stubborn = Stubborn(stops_in=0, others_take=0)
+    async with Horae(executors={"noop": stubborn}) as horae:
+        await horae.create({"name": "a", "type": "noop", "timeout": "10s", "retry": {"max_retries": 0}})
+        await horae.run("a")
+        await horae.advance(20)
+        assert [run["status"] for run in await horae.runs("a")] == ["running"]
+        await horae.advance(10)
+
+        (run,) = await horae.runs("a")
+        assert (run["status"], run["reason"], run["error"]) == ("failed", "timeout", "The attempt did not end in time.")
+
+
+@virtual
+async def test_a_run_that_comes_back_is_not_forgotten_when_its_first_attempt_stops_at_last() -> None:
+    stubborn = Stubborn(stops_in=60, others_take=300)
+    async with Horae(executors={"noop": stubborn}) as horae:
+        await horae.create({"name": "a", "type": "noop", "timeout": "1h"})
+        await horae.run("a")
+        await horae.advance(1)
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        worker._give_up("the test says so")
+        await horae.advance(minutes=10)
+
+        (run,) = await horae.runs("a")
+        assert (run["status"], run["attempt"], stubborn.starts) == ("succeeded", 2, 2)
+        assert (await horae.verify()).violations == []
