@@ -26,6 +26,7 @@ from horae.bench.place import Place
 from horae.bench.run import CASES, ONCE, Bench, add_path, attempt, drain_by, processes_of
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
+from horae.cli.server import run_loop
 from horae.telemetry import quiet
 from tests.services import MissingServiceError
 
@@ -65,7 +66,7 @@ def _measure(figures: Figures, size: Size, wanted: list[str], only: list[str] | 
     with postgres() as url, folder() as home:
         bench = Bench(Place(url), size, figures, _tell)
         on_file = Bench(Place(str(home / "bench.db")), size, figures, _tell)
-        uvloop.run(_ours(bench, on_file, wanted))
+        run_loop(_ours(bench, on_file, wanted))  # as a server runs, its garbage collection too
         if set(PEERS) & set(wanted):
             with redis() as redis_url:
                 _contests(bench, contest.Servers(url, redis_url), wanted, only)

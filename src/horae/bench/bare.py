@@ -96,8 +96,8 @@ async def plain(place: Place) -> AsyncIterator[Bare]:
         await bare.close()
 
 
-async def plan_rate(place: Place, ahead_us: int, count: int) -> float:
-    """Timers a second: scan, move, insert, in batches as the planner has them."""
+async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -> float:
+    """Timers a second: scan, move, insert, in batches as the planner has them, on so many connections at once."""
     hot = HOT[place.dialect]
     store = open_store(place.url)
     try:
@@ -112,15 +112,28 @@ async def plan_rate(place: Place, ahead_us: int, count: int) -> float:
         decided = plan(cursor, scan.now_us, scan.now_us + ahead_us)
         decisions.append(Decision(timer, leases.held[timer.shard], decided))
     batches = [decisions[at : at + PLAN_BATCH] for at in range(0, len(decisions), PLAN_BATCH)]
-    async with plain(place) as bare:
-        (looked,) = await bare.record([hot.scan(sorted(leases.held), ahead_us, PLAN_BATCH)])
-        recorded = await bare.record([hot.plan(WORKER, batch) for batch in batches])
+    plains = await _plains(place, connections)
+    try:
+        (looked,) = await plains[0].record([hot.scan(sorted(leases.held), ahead_us, PLAN_BATCH)])
+        recorded = await plains[0].record([hot.plan(WORKER, batch) for batch in batches])
+
+        async def send(bare: Bare, lane: int) -> None:
+            for queries in recorded[lane :: len(plains)]:
+                for query in looked:
+                    await bare.fetch(query)
+                await _send(bare, queries, is_single=place.dialect == "postgres")
+
         started = perf_counter()
-        for queries in recorded:
-            for query in looked:
-                await bare.fetch(query)
-            await _send(bare, queries, is_single=place.dialect == "postgres")
+        await asyncio.gather(*(send(bare, lane) for lane, bare in enumerate(plains)))
         return count / (perf_counter() - started)
+    finally:
+        for bare in plains:
+            await bare.close()
+
+
+async def _plains(place: Place, connections: int) -> list[Bare]:
+    """SQLite has one writer."""
+    return [Bare(await place.connect()) for _ in range(1 if place.dialect == "sqlite" else connections)]
 
 
 async def drain_rate(place: Place, count: int, connections: int) -> float:
@@ -149,7 +162,7 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
                 await bare.drive(settle)
             done += len(rows)
 
-    plains = [Bare(await place.connect()) for _ in range(1 if place.dialect == "sqlite" else connections)]
+    plains = await _plains(place, connections)
     try:
         started = perf_counter()
         await asyncio.gather(*(drain(bare) for bare in plains))

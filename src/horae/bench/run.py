@@ -19,6 +19,7 @@ Told = Callable[[str], None]
 
 JITTER = "10s"
 DRAIN_SECONDS = 300
+CONNECTIONS = 2  # as many as a planner, or the claims and the results of a worker, keep busy
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ async def plan(bench: Bench) -> None:
         rate = await walk.plan_rate(store, count)
     async with place.fresh() as store:
         await _registered(store, count)
-    limit = await bare.plan_rate(place, fill.AHEAD_SECONDS * 1_000_000, count)
+    limit = await bare.plan_rate(place, fill.AHEAD_SECONDS * 1_000_000, count, CONNECTIONS)
     bench.figures.add("plan", place.dialect, "horae", {"runs/s": rate})
     bench.figures.add("plan", place.dialect, "bare", {"runs/s": limit})
 
@@ -63,7 +64,7 @@ async def drain(bench: Bench) -> None:
         rate = await walk.drain_rate(store, count)
     async with place.fresh() as store:
         await _waiting(store, bench.size.jobs, count)
-    limit = await bare.drain_rate(place, count, connections=2)
+    limit = await bare.drain_rate(place, count, CONNECTIONS)
     bench.figures.add("drain", place.dialect, "horae", {"runs/s": rate})
     bench.figures.add("drain", place.dialect, "bare", {"runs/s": limit})
 

@@ -16,7 +16,7 @@ from horae.ports import Executor
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
 from horae.store.store import Store
-from horae.store.trials import SPAN, single
+from horae.store.trials import SPAN, WAITING, single
 from horae.vault import Vault
 from horae.worker.loop import Worker, WorkerSettings
 from horae.worker.secrets import Secrets
@@ -25,6 +25,7 @@ SLOTS = 500
 LEASE_SECONDS = 600.0
 CREATE_BATCH = 1000
 WAIT_SECONDS = 600.0
+AGAIN_SECONDS = 0.05  # what a planner says when something came between
 
 
 async def create_rate(store: Store, count: int) -> float:
@@ -43,12 +44,20 @@ async def plan_rate(store: Store, count: int, ahead_seconds: float = AHEAD_SECON
     shards = Shards(store, new_id(), LEASE_SECONDS, guard)
     await shards.tick()
     planner = Planner(store, shards, guard, ahead_seconds, lambda: None)
+    before = await _staged(store)
     started = perf_counter()
-    while await planner.tick() == 0:
+    while await planner.tick() <= AGAIN_SECONDS:
         pass
     seconds = perf_counter() - started
     await shards.stop()
+    planned = await _staged(store) - before
+    if planned != count:
+        raise AssertionError(f"{planned} of {count} timers were planned")
     return count / seconds
+
+
+async def _staged(store: Store) -> int:
+    return int((await store.database.run(single(WAITING)))[0]["n"])
 
 
 async def drain_rate(

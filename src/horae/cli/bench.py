@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from horae.cli.server import guarded, loop_runner
+from horae.cli.server import guarded, run_loop
 
 BELOW = 1
 
@@ -45,7 +45,7 @@ def bench(url: str | None, cases: tuple[str, ...], output: str, *, quick: bool, 
     with tempfile.TemporaryDirectory(prefix="horae-bench-") as folder:
         place = Place(url or str(Path(folder) / "bench.db"))
         work = Bench(place, size, figures, lambda told: click.echo(told, err=True))
-        guarded(lambda: loop_runner()(run(work, cases or tuple(CASES))))
+        guarded(lambda: run_loop(run(work, cases or tuple(CASES))))
     verdicts = figures.judge(FLOORS)
     click.echo(json.dumps(figures.as_json(verdicts), indent=2) if output == "json" else as_text(figures, verdicts))
     sys.exit(0 if quick or all(verdict.is_good for verdict in verdicts if verdict.gates) else BELOW)
