@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -114,5 +115,5 @@ def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
     if not values:
         return 0.0, 0.0, 0.0
     ordered = sorted(values)
-    last = len(ordered) - 1
-    return ordered[(last + 1) // 2 if last else 0], ordered[min(last, -(-99 * len(ordered) // 100) - 1)], ordered[-1]
+    p50, p99 = (ordered[ceil(part * len(ordered) / 100) - 1] for part in (50, 99))
+    return p50, p99, ordered[-1]
