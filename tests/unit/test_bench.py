@@ -121,9 +121,7 @@ def test_numbers_on_charts_are_short(value: float, text: str) -> None:
 
 
 def test_the_longest_bar_fills_the_width_and_ours_stands_out() -> None:
-    chart = ET.fromstring(
-        bars("a < b", "runs/s", [Bar("horae", 50, 40, 60, is_ours=True), Bar("other", 100, 90, 100)])
-    )
+    chart = ET.fromstring(bars("a < b", "runs/s", [Bar("horae", 50, 40, 60, is_ours=True), Bar("other", 100, 90, 100)]))
 
     _, ours, other = chart.findall(f"{SVG}rect")
     assert float(ours.attrib["width"]) * 2 == float(other.attrib["width"]) == 460

@@ -67,10 +67,13 @@ class Bare:
             await self._connection.execute(word)
 
     @asynccontextmanager
-    async def transaction(self, end: str = "COMMIT") -> AsyncIterator[None]:
-        await self.run("BEGIN")
+    async def transaction(self, end: str = "COMMIT", *, is_needed: bool = True) -> AsyncIterator[None]:
+        """A single statement needs none on PostgreSQL."""
+        if is_needed:
+            await self.run("BEGIN")
         yield
-        await self.run(end)
+        if is_needed:
+            await self.run(end)
 
     async def record(self, transactions: list[Transaction[Any]]) -> list[list[Query]]:
         """What each would ask, found out and undone."""
@@ -138,34 +141,10 @@ async def _plains(place: Place, connections: int) -> list[Bare]:
 
 async def drain_rate(place: Place, count: int, connections: int) -> float:
     """Runs a second: look, claim, settle, on so many connections at once."""
-    hot = HOT[place.dialect]
-    done = 0
-
-    async def drain(bare: Bare) -> None:
-        nonlocal done
-        while True:
-            await bare.first(hot.look([HEAD]))
-            if place.dialect == "sqlite":
-                async with bare.transaction():
-                    rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
-            else:
-                rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
-            if not rows:
-                return
-            settle = hot.settle(
-                WORKER, [Ending(row["id"], row["token"], "succeeded", None, None, None) for row in rows]
-            )
-            if place.dialect == "sqlite":
-                async with bare.transaction():
-                    await bare.drive(settle)
-            else:
-                await bare.drive(settle)
-            done += len(rows)
-
     plains = await _plains(place, connections)
     try:
         started = perf_counter()
-        await asyncio.gather(*(drain(bare) for bare in plains))
+        done = sum(await asyncio.gather(*(_drain(place, bare) for bare in plains)))
         seconds = perf_counter() - started
     finally:
         for bare in plains:
@@ -173,6 +152,34 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
     if done != count:
         raise AssertionError(f"{done} of {count} runs were drained")
     return count / seconds
+
+
+async def drain_on(place: Place, connections: int) -> None:
+    """Whatever comes, until it is cancelled."""
+    plains = await _plains(place, connections)
+    try:
+        while True:
+            await asyncio.gather(*(_drain(place, bare) for bare in plains))
+            await asyncio.sleep(0.01)
+    finally:
+        for bare in plains:
+            await bare.close()
+
+
+async def _drain(place: Place, bare: Bare) -> int:
+    hot = HOT[place.dialect]
+    is_single = place.dialect == "postgres"
+    done = 0
+    while True:
+        await bare.first(hot.look([HEAD]))
+        async with bare.transaction(is_needed=not is_single):
+            rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
+        if not rows:
+            return done
+        endings = [Ending(row["id"], row["token"], "succeeded", None, None, None) for row in rows]
+        async with bare.transaction(is_needed=not is_single):
+            await bare.drive(hot.settle(WORKER, endings))
+        done += len(rows)
 
 
 async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_us: int) -> float:
@@ -189,10 +196,6 @@ async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_u
 
 
 async def _send(bare: Bare, queries: list[Query], *, is_single: bool) -> None:
-    if is_single:
-        for query in queries:
-            await bare.fetch(query)
-        return
-    async with bare.transaction():
+    async with bare.transaction(is_needed=not is_single):
         for query in queries:
             await bare.fetch(query)

@@ -71,11 +71,11 @@ async def add_jobs(
         await store.database.run(trials.add_jobs(first, min(first + SLICE, start + count), crowd))
 
 
-async def add_waiting(store: Store, count: int, jobs: int) -> None:
+async def add_waiting(store: Store, count: int, jobs: int, start: int = 0) -> None:
     """Runs that are due now."""
     due_us = await store.now()
-    for first in range(0, count, SLICE):
-        await store.database.run(trials.add_waiting(first, min(first + SLICE, count), jobs, due_us))
+    for first in range(start, start + count, SLICE):
+        await store.database.run(trials.add_waiting(first, min(first + SLICE, start + count), jobs, due_us))
 
 
 async def add_finished(store: Store, start: int, until: int, jobs: int, days: int = 10) -> None:

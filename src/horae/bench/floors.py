@@ -17,6 +17,7 @@ MEMORY = "memory of a scheduler at 10 M jobs: <= 200 MB"
 CREATE = "create over HTTP: p99 <= 100 ms under load; batch >= 10,000 jobs/s"
 HTTP = "http jobs per worker process: >= 0.8 of the bare HTTP client"
 IDLE = "idle: <= 1 % of a core, <= 5 statements/s for one host"
+SOAK = "no decay over a soak at full rate: last minute >= 0.9 of the second; a transaction held open: as bare"
 START = "horae dev ready in 2 s, under 120 MB; worker under 100 MB; CLI under 100 ms"
 
 RUNS = "runs/s"
@@ -58,6 +59,8 @@ FLOORS = [
     _bare("http", "1 process", RUNS, 0.8, HTTP),
     _told("idle", "one host", "statements/s", IDLE, most=5),
     _told("idle", "one host", "% of a core", IDLE, most=1),
+    Floor(Key("soak", "last minute", "horae", RUNS), Key("soak", "second minute", "horae", RUNS), least=0.9, row=SOAK),
+    _bare("soak", "transaction held open", "part left", 0.9, SOAK),
     _told("start", "dev", "ready s", START, most=2),
     _told("start", "dev", "MB", START, most=120),
     _told("start", "worker", "MB", START, most=100),

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from horae.app import new_id
-from horae.bench import bare, door, fill, fleet, growth, http, timing, walk
+from horae.bench import bare, door, fill, fleet, growth, http, soak, timing, walk
 from horae.bench.figures import Figures, Key, percentiles
 from horae.bench.place import Place
 from horae.bench.sizes import Size
@@ -174,6 +174,20 @@ async def door_cases(bench: Bench) -> None:
     bench.figures.add("create", "http, batches", "horae", {"jobs/s": rate})
 
 
+async def soaks(bench: Bench) -> None:
+    """Whether it stays as fast, also while an old transaction keeps the dead rows where they are."""
+    place, figures = bench.place, bench.figures
+    if place.dialect == "sqlite":
+        figures.remark("soak", "sqlite", "horae", "SQLite leaves no dead rows behind")
+        return
+    second, last = await soak.soak(place, bench.size.soak_seconds, soak.by_horae)
+    figures.add("soak", "second minute", "horae", {"runs/s": second})
+    figures.add("soak", "last minute", "horae", {"runs/s": last})
+    for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):
+        second, last = await soak.soak(place, bench.size.held_seconds, drains, is_held=True)
+        figures.add("soak", "transaction held open", subject, {"runs/s": last, "part left": last / max(second, 1e-6)})
+
+
 async def start(bench: Bench) -> None:
     for shape, measured in (await door.starts()).items():
         bench.figures.add("start", shape, "horae", measured)
@@ -194,9 +208,10 @@ CASES: dict[str, Case] = {
     "backlog": grow_backlog,
     "history": grow_history,
     "tenants": grow_tenants,
+    "soak": soaks,
 }
 # Long by themselves, and the same each time: once.
-ONCE = frozenset({"lateness", "idle", "jobs", "backlog", "history", "tenants"})
+ONCE = frozenset({"lateness", "idle", "jobs", "backlog", "history", "tenants", "soak"})
 
 
 async def run(bench: Bench, cases: Sequence[str]) -> None:

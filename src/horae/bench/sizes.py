@@ -18,9 +18,11 @@ class Size:
     history: tuple[int, ...]
     workers: tuple[int, ...]
     tenants: tuple[int, ...]
+    soak_seconds: float
+    held_seconds: float
 
 
-QUICK = Size(1, 2_000, 5_000, 3, (500,), (100,), (1_000, 5_000), (1_000,), (1_000,), (1, 2), (1, 10))
+QUICK = Size(1, 2_000, 5_000, 3, (500,), (100,), (1_000, 5_000), (1_000,), (1_000,), (1, 2), (1, 10), 15, 15)
 NORMAL = Size(
     rounds=3,
     jobs=20_000,
@@ -33,6 +35,8 @@ NORMAL = Size(
     history=(0, 1_000_000),
     workers=(1, 2, 4),
     tenants=(1, 100, 1_000),
+    soak_seconds=120,
+    held_seconds=60,
 )
 FULL = Size(
     rounds=5,
@@ -46,4 +50,6 @@ FULL = Size(
     history=(0, 1_000_000, 10_000_000),
     workers=(1, 2, 4, 8),
     tenants=(1, 10, 100, 1_000),
+    soak_seconds=1_800,
+    held_seconds=300,
 )
