@@ -23,7 +23,7 @@ from bench.services import folder, postgres, redis
 from horae.bench.figures import Figures
 from horae.bench.floors import FLOORS
 from horae.bench.place import Place
-from horae.bench.run import CASES, ONCE, Bench, add_path, attempt, drain_by, processes_of
+from horae.bench.run import CASES, ONCE, Bench, add_path, attempt, drain_by, drain_here, processes_of
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
 from horae.cli.server import run_loop
@@ -69,7 +69,7 @@ def _measure(figures: Figures, size: Size, wanted: list[str], only: list[str] | 
         run_loop(_ours(bench, on_file, wanted))  # as a server runs, its garbage collection too
         if set(PEERS) & set(wanted):
             with redis() as redis_url:
-                _contests(bench, contest.Servers(url, redis_url), wanted, only)
+                _contests(bench, on_file, contest.Servers(url, redis_url), wanted, only)
 
 
 async def _ours(bench: Bench, on_file: Bench, wanted: list[str]) -> None:
@@ -85,15 +85,25 @@ async def _ours(bench: Bench, on_file: Bench, wanted: list[str]) -> None:
         add_path(bench.figures, each.place.dialect)
 
 
-def _contests(bench: Bench, servers: contest.Servers, wanted: list[str], only: list[str] | None) -> None:
+def _contests(
+    bench: Bench, on_file: Bench, servers: contest.Servers, wanted: list[str], only: list[str] | None
+) -> None:
     """In turn: horae, then each peer, then again, so that noise hits all of them."""
     chosen = [peer for peer in contest.peers() if only is None or peer.name in only]
     rivals = [peer for peer in chosen if peer.name in RIVALS]
     for number in range(1, bench.size.rounds + 1):
         if "peers" in wanted:
+            _drain_file(on_file, number)
             _drains(bench, servers, chosen if number <= OTHER_ROUNDS else rivals, number)
         if "crowds" in wanted:
             _crowds(bench, servers, chosen if number == 1 else rivals, number)
+
+
+def _drain_file(on_file: Bench, number: int) -> None:
+    """SQLite is drained by the one process that it serves."""
+    _tell(f"round {number} of {on_file.size.rounds}: horae drains on sqlite")
+    rate = uvloop.run(drain_here(on_file))
+    on_file.figures.add("drain", "sqlite", "horae", {"runs/s": rate})
 
 
 def _drains(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
