@@ -148,3 +148,16 @@ def test_every_peer_has_a_script_and_exact_versions() -> None:
         assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", each) for each in versions[peer.environment]["requires"])
     text = (ROOT / "docs" / "performance.md").read_text()
     assert not [peer.name for peer in contest.peers() if f"| {peer.name} |" not in text]
+
+
+def test_a_role_that_may_not_make_a_schema_is_told_so(tmp_path: Path, postgres_database: str) -> None:
+    role = f"guest_{postgres_database.rpartition('/')[2]}"
+    on_server(postgres_database, f"CREATE ROLE {role} LOGIN")
+    try:
+        url = postgres_database.replace("postgres@", f"{role}@")
+        done = Shell(tmp_path, None)("bench", "--url", url, "--quick", "--case", "plan")
+    finally:
+        on_server(postgres_database, f"DROP ROLE {role}")
+
+    assert done.code == 1
+    assert "permission denied" in done.out

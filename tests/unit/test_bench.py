@@ -66,6 +66,21 @@ def test_only_ratios_decide_and_absolute_figures_are_told() -> None:
     assert figures.as_json(verdicts[2:])["is_good"]
 
 
+def test_a_case_that_broke_is_not_good_and_says_why() -> None:
+    figures = measured([100], [100])
+    figures.fail("herd", "postgres", "Unavailable: no server")
+
+    assert not figures.is_good(figures.judge([Floor(OURS, BARE, least=0.5)]))
+    assert "Unavailable: no server" in as_text(figures, [])
+
+
+def test_what_a_peer_cannot_do_is_no_fault_of_ours() -> None:
+    figures = measured([100], [100])
+    figures.remark("drain", "any", "apscheduler", "it has no queue")
+
+    assert figures.is_good(figures.judge([Floor(OURS, BARE, least=0.5)]))
+
+
 def test_a_floor_may_be_a_ceiling() -> None:
     (verdict,) = measured([70], [100]).judge([Floor(OURS, BARE, most=0.6)])
 

@@ -54,6 +54,8 @@ class Figures:
     values: dict[Key, list[float]] = field(default_factory=dict)
     remarks: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """Why there is no figure, by case, shape and subject."""
+    failed: list[str] = field(default_factory=list)
+    """Cases of ours that broke."""
 
     def add(self, case: str, shape: str, subject: str, measured: Mapping[str, float]) -> None:
         """One round: a value for each unit."""
@@ -62,6 +64,13 @@ class Figures:
 
     def remark(self, case: str, shape: str, subject: str, why: str) -> None:
         self.remarks[case, shape, subject] = why
+
+    def fail(self, case: str, shape: str, why: str) -> None:
+        self.remark(case, shape, "horae", why)
+        self.failed.append(case)
+
+    def is_good(self, verdicts: Iterable[Verdict]) -> bool:
+        return not self.failed and all(verdict.is_good for verdict in verdicts if verdict.gates)
 
     def judge(self, floors: Iterable[Floor]) -> list[Verdict]:
         """Of every floor whose figures were measured."""
@@ -106,7 +115,7 @@ class Figures:
                 }
                 for verdict in verdicts
             ],
-            "is_good": all(verdict.is_good for verdict in verdicts if verdict.gates),
+            "is_good": self.is_good(verdicts),
         }
 
 

@@ -41,7 +41,7 @@ class Place:
             return
         async with self._raw() as connection:
             for (schema,) in await connection.fetch(
-                "SELECT schemaname FROM pg_tables WHERE tablename = 'schema_migrations' AND schemaname <> $1", SCHEMA
+                "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> $1", SCHEMA
             ):
                 table = await connection.fetchval("SELECT to_regclass(format('%I.jobs', $1::text))::text", schema)
                 if table and await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table})"):  # noqa: S608 quoted
@@ -148,6 +148,8 @@ class Place:
             raise Unavailable(f"PostgreSQL cannot be reached: {type(error).__name__}: {error}") from error
         try:
             yield connection
+        except asyncpg.PostgresError as error:
+            raise Unavailable(f"PostgreSQL does not let us: {error}") from error
         finally:
             await connection.close()
 

@@ -238,7 +238,7 @@ async def attempt(bench: Bench, name: str) -> None:
     try:
         await CASES[name](bench)
     except (HoraeError, OSError, TimeoutError, AssertionError) as error:
-        bench.figures.remark(name, bench.place.dialect, "horae", f"{type(error).__name__}: {error}")
+        bench.figures.fail(name, bench.place.dialect, f"{type(error).__name__}: {error}")
 
 
 def processes_of(count: int) -> str:
