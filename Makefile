@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup page types pictures run test browser sim bug chaos soak check lint format lock
+.PHONY: help setup page types pictures run test browser sim bug chaos soak bench check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -50,6 +50,9 @@ chaos: setup ## Real processes under every fault, one table; narrow it with CASE
 
 soak: setup ## Random faults for MINUTES=30: memory, backlog, processes, sockets and files stay where they are
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),30) $(ARGS)
+
+bench: setup ## How fast it is, beside the bare database and its peers; CASES=drain,plan picks, FULL=1 takes hours
+	$(BIN)/python -m bench --cases "$(CASES)" --peers "$(PEERS)" $(if $(FULL),--full) $(if $(QUICK),--quick) $(ARGS)
 
 check: lint ## Format, lint, import rules, types, unit tests; under a minute
 	$(BIN)/pytest tests/unit

@@ -52,3 +52,11 @@ def configure(*, is_terminal: bool) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+
+
+def quiet() -> None:
+    """Warnings and worse alone, on standard error: for a command whose answer is something else."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

@@ -36,6 +36,7 @@ COMMANDS = {
     "tenant": ("access:tenant", "Tenants and their quotas."),
     "audit": ("access:audit", "Who changed what: list, export, verify."),
     "conform": ("conform:conform", "Is an endpoint safe against calls that come twice, late or out of order?"),
+    "bench": ("bench:bench", "How fast horae is on a database, beside the same SQL run bare."),
     "doctor": ("doctor:doctor", "Is everything as it should be, and if not, what to do."),
     "top": ("top:top", "How things stand, live."),
     "context": ("context:context", "Servers by name: ls, use, add, rm."),

@@ -1,0 +1,201 @@
+"""The limit of the database: the statements of the store on plain connections, with no horae around them.
+
+What can be known beforehand is prepared before the clock starts: parameters of plans and of new jobs are recorded in a
+transaction that is undone. A claim's rows are not made into objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+from horae.bench.fill import HEAD, LINE, jobs_of
+from horae.bench.place import Place
+from horae.core.document import schedule_of
+from horae.core.plan import Cursor, plan
+from horae.ports import Decision, Ending
+from horae.store.database import Query, Rows, Transaction
+from horae.store.jobs import decode
+from horae.store.store import open_store
+from horae.store.trials import HOT
+
+BATCH = 500
+PLAN_BATCH = 1000
+CREATE_BATCH = 1000
+LEASE_US = 600_000_000
+WORKER = "bare"
+
+
+class Bare:
+    """One plain connection of either database."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._is_sqlite = isinstance(connection, sqlite3.Connection)
+
+    async def fetch(self, query: Query) -> Rows:
+        statement = query.statement
+        if self._is_sqlite:
+            cursor = self._connection.execute(statement.for_sqlite(), statement.sqlite_params(query.params))
+            return cursor.fetchall() if cursor.description else []
+        rows: Rows = await self._connection.fetch(statement.for_postgres()[0], *statement.postgres_params(query.params))
+        return rows
+
+    async def first(self, transaction: Transaction[Any]) -> Rows:
+        """The rows of a verb's only statement."""
+        return await self.fetch(next(transaction.steps()))
+
+    async def drive(self, transaction: Transaction[Any]) -> list[Query]:
+        """A whole verb; what it asked."""
+        steps, asked = transaction.steps(), []
+        try:
+            query = next(steps)
+            while True:
+                asked.append(query)
+                query = steps.send(await self.fetch(query))
+        except StopIteration:
+            return asked
+
+    async def run(self, word: str) -> None:
+        if self._is_sqlite:
+            self._connection.execute("BEGIN IMMEDIATE" if word == "BEGIN" else word)
+        else:
+            await self._connection.execute(word)
+
+    @asynccontextmanager
+    async def transaction(self, end: str = "COMMIT", *, is_needed: bool = True) -> AsyncIterator[None]:
+        """A single statement needs none on PostgreSQL."""
+        if is_needed:
+            await self.run("BEGIN")
+        yield
+        if is_needed:
+            await self.run(end)
+
+    async def record(self, transactions: list[Transaction[Any]]) -> list[list[Query]]:
+        """What each would ask, found out and undone."""
+        recorded = []
+        for each in transactions:
+            async with self.transaction("ROLLBACK"):
+                recorded.append(await self.drive(each))
+        return recorded
+
+    async def close(self) -> None:
+        if self._is_sqlite:
+            self._connection.close()
+        else:
+            await self._connection.close()
+
+
+@asynccontextmanager
+async def plain(place: Place) -> AsyncIterator[Bare]:
+    bare = Bare(await place.connect())
+    try:
+        yield bare
+    finally:
+        await bare.close()
+
+
+async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -> float:
+    """Timers a second: scan, move, insert, in batches as the planner has them, on so many connections at once."""
+    hot = HOT[place.dialect]
+    store = open_store(place.url)
+    try:
+        leases = await store.keep_leases(WORKER, LEASE_US, 0)
+        scan = await store.due_timers(sorted(leases.held), ahead_us, count)
+    finally:
+        await store.close()
+    decisions = []
+    for timer in scan.timers:
+        definition = decode(timer.spec)
+        cursor = Cursor(timer.job_id, definition, schedule_of(definition, timer.job_id, 0), timer.due_us, 0)
+        decided = plan(cursor, scan.now_us, scan.now_us + ahead_us)
+        decisions.append(Decision(timer, leases.held[timer.shard], decided))
+    batches = [decisions[at : at + PLAN_BATCH] for at in range(0, len(decisions), PLAN_BATCH)]
+    plains = await _plains(place, connections)
+    try:
+        (looked,) = await plains[0].record([hot.scan(sorted(leases.held), ahead_us, PLAN_BATCH)])
+        recorded = await plains[0].record([hot.plan(WORKER, batch) for batch in batches])
+
+        async def send(bare: Bare, lane: int) -> None:
+            for queries in recorded[lane :: len(plains)]:
+                for query in looked:
+                    await bare.fetch(query)
+                await _send(bare, queries, is_single=place.dialect == "postgres")
+
+        started = perf_counter()
+        await asyncio.gather(*(send(bare, lane) for lane, bare in enumerate(plains)))
+        return count / (perf_counter() - started)
+    finally:
+        for bare in plains:
+            await bare.close()
+
+
+async def _plains(place: Place, connections: int) -> list[Bare]:
+    """SQLite has one writer."""
+    return [Bare(await place.connect()) for _ in range(1 if place.dialect == "sqlite" else connections)]
+
+
+async def drain_rate(place: Place, count: int, connections: int) -> float:
+    """Runs a second: look, claim, settle, on so many connections at once."""
+    plains = await _plains(place, connections)
+    try:
+        started = perf_counter()
+        done = sum(await asyncio.gather(*(_drain(place, bare) for bare in plains)))
+        seconds = perf_counter() - started
+    finally:
+        for bare in plains:
+            await bare.close()
+    if done != count:
+        raise AssertionError(f"{done} of {count} runs were drained")
+    return count / seconds
+
+
+async def drain_on(place: Place, connections: int) -> None:
+    """Whatever comes, until it is cancelled."""
+    plains = await _plains(place, connections)
+    try:
+        while True:
+            await asyncio.gather(*(_drain(place, bare) for bare in plains))
+            await asyncio.sleep(0.01)
+    finally:
+        for bare in plains:
+            await bare.close()
+
+
+async def _drain(place: Place, bare: Bare) -> int:
+    hot = HOT[place.dialect]
+    is_single = place.dialect == "postgres"
+    done = 0
+    while True:
+        await bare.first(hot.look([HEAD]))
+        async with bare.transaction(is_needed=not is_single):
+            rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
+        if not rows:
+            return done
+        endings = [Ending(row["id"], row["token"], "succeeded", None, None, None) for row in rows]
+        async with bare.transaction(is_needed=not is_single):
+            await bare.drive(hot.settle(WORKER, endings))
+        done += len(rows)
+
+
+async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_us: int) -> float:
+    """Jobs a second: the inserts of batches that were read and checked beforehand."""
+    hot = HOT[place.dialect]
+    sizes = [min(CREATE_BATCH, count - at) for at in range(0, count, CREATE_BATCH)]
+    async with plain(place) as bare:
+        made = [hot.create("default", "bench", jobs_of(size, new_id, now_us), atomic=True) for size in sizes]
+        recorded = await bare.record(made)
+        started = perf_counter()
+        for queries in recorded:
+            await _send(bare, queries, is_single=False)
+        return count / (perf_counter() - started)
+
+
+async def _send(bare: Bare, queries: list[Query], *, is_single: bool) -> None:
+    async with bare.transaction(is_needed=not is_single):
+        for query in queries:
+            await bare.fetch(query)

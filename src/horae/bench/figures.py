@@ -1,0 +1,128 @@
+"""Figures of a benchmark: what was measured how often, ratios between them, and whether a floor holds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from statistics import median
+from typing import Any, NamedTuple
+
+
+class Key(NamedTuple):
+    """What is measured: of which case, in which shape of it, of whom, in which unit."""
+
+    case: str
+    shape: str
+    subject: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told, and no more."""
+
+    over: Key
+    under: Key | None
+    least: float | None = None
+    most: float | None = None
+    row: str = ""
+
+    def holds(self, value: float) -> bool:
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    @property
+    def words(self) -> str:
+        sign, bound = (">=", self.least) if self.least is not None else ("<=", self.most)
+        return f"{sign} {bound:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    floor: Floor
+    value: float
+    is_good: bool
+
+    @property
+    def gates(self) -> bool:
+        """Figures of this very machine are told; only ratios decide."""
+        return self.floor.under is not None
+
+
+@dataclass(slots=True)
+class Figures:
+    values: dict[Key, list[float]] = field(default_factory=dict)
+    remarks: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """Why there is no figure, by case, shape and subject."""
+    failed: list[str] = field(default_factory=list)
+    """Cases of ours that broke."""
+
+    def add(self, case: str, shape: str, subject: str, measured: Mapping[str, float]) -> None:
+        """One round: a value for each unit."""
+        for unit, value in measured.items():
+            self.values.setdefault(Key(case, shape, subject, unit), []).append(value)
+
+    def remark(self, case: str, shape: str, subject: str, why: str) -> None:
+        self.remarks[case, shape, subject] = why
+
+    def fail(self, case: str, shape: str, why: str) -> None:
+        self.remark(case, shape, "horae", why)
+        self.failed.append(case)
+
+    def is_good(self, verdicts: Iterable[Verdict]) -> bool:
+        return not self.failed and all(verdict.is_good for verdict in verdicts if verdict.gates)
+
+    def judge(self, floors: Iterable[Floor]) -> list[Verdict]:
+        """Of every floor whose figures were measured."""
+        verdicts = []
+        for floor in floors:
+            value = self.ratio(floor.over, floor.under)
+            if value is not None:
+                verdicts.append(Verdict(floor, value, floor.holds(value)))
+        return verdicts
+
+    def ratio(self, over: Key, under: Key | None) -> float | None:
+        """The median of the ratios of each round, since both sides of a round had the same noise."""
+        upper = self.values.get(over)
+        if not upper or under is None:
+            return median(upper) if upper else None
+        lower = self.values.get(under)
+        if not lower or not all(lower):
+            return None
+        if len(upper) == len(lower):
+            return median(a / b for a, b in zip(upper, lower, strict=True))
+        return median(upper) / median(lower)
+
+    def as_json(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        return {
+            "figures": [
+                {**key._asdict(), "median": median(values), "low": min(values), "high": max(values), "values": values}
+                for key, values in self.values.items()
+            ],
+            "remarks": [
+                {"case": case, "shape": shape, "subject": subject, "why": why}
+                for (case, shape, subject), why in self.remarks.items()
+            ],
+            "verdicts": [
+                {
+                    "over": verdict.floor.over._asdict(),
+                    "under": verdict.floor.under._asdict() if verdict.floor.under else None,
+                    "value": verdict.value,
+                    "floor": verdict.floor.words,
+                    "row": verdict.floor.row,
+                    "is_good": verdict.is_good,
+                    "gates": verdict.gates,
+                }
+                for verdict in verdicts
+            ],
+            "is_good": self.is_good(verdicts),
+        }
+
+
+def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """p50, p99 and the highest, each a value that was measured; zeros of nothing."""
+    if not values:
+        return 0.0, 0.0, 0.0
+    ordered = sorted(values)
+    p50, p99 = (ordered[ceil(part * len(ordered) / 100) - 1] for part in (50, 99))
+    return p50, p99, ordered[-1]

@@ -1,0 +1,123 @@
+"""Real horae processes: started, asked over HTTP, watched from outside, stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+
+from horae.core.errors import Unavailable
+
+KEY = "an admin key of a benchmark, and of nothing else"
+SECRET = "a secret key of a benchmark, and of nothing else"  # noqa: S105 it seals nothing
+WAIT_SECONDS = 30.0
+STOP_SECONDS = 40.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Process:
+    def __init__(self, words: tuple[str, ...], url: str, port: int) -> None:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
+        given = {
+            "HORAE_DATABASE_URL": url,
+            "HORAE_ADMIN_KEY": KEY,
+            "HORAE_SECRET_KEY": SECRET,
+            "HORAE_WORKER_SLOTS": "500",
+            "HORAE_PORT": str(port),
+        }
+        self.base = f"http://127.0.0.1:{port}"
+        self.started = perf_counter()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "horae", *words],
+            env=clean | given,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @property
+    def megabytes(self) -> float:
+        """Memory that is really there; zero where there is no /proc."""
+        status = Path(f"/proc/{self._process.pid}/status")
+        if not status.exists():
+            return 0.0
+        return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024
+
+    @property
+    def cpu_seconds(self) -> float:
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        if not stat.exists():
+            return 0.0
+        return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13])) / TICKS
+
+    async def wait_ready(self) -> float:
+        """Seconds since the start until it serves."""
+        async with aiohttp.ClientSession() as session:
+            while perf_counter() - self.started < WAIT_SECONDS:
+                if self._process.poll() is not None:
+                    break
+                try:
+                    async with session.get(f"{self.base}/readyz") as answer:
+                        if answer.status == 200:
+                            return perf_counter() - self.started
+                except aiohttp.ClientError:
+                    pass
+                await asyncio.sleep(0.01)
+        raise Unavailable(f"horae did not become ready (exit code {self._process.poll()}).")
+
+    async def call(self, path: str, body: Any) -> Any:
+        headers = {"Authorization": f"Bearer {KEY}"}
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.post(f"{self.base}{path}", json=body) as answer,
+        ):
+            if answer.status >= 300:
+                raise Unavailable(f"{path} answered {answer.status}: {await answer.text()}")
+            return await answer.json()
+
+    async def stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.to_thread(self._process.wait, STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@asynccontextmanager
+async def process(*words: str, url: str) -> AsyncIterator[Process]:
+    started = Process(words, url, _free_port())
+    try:
+        yield started
+    finally:
+        await started.stop()
+
+
+@asynccontextmanager
+async def server(url: str) -> AsyncIterator[Process]:
+    """All roles in one process, and ready."""
+    async with process("serve", url=url) as started:
+        await started.wait_ready()
+        yield started
+
+
+@asynccontextmanager
+async def workers(url: str, count: int) -> AsyncIterator[list[Process]]:
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(process("serve", "--roles", "worker", url=url)) for _ in range(count)]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,68 @@
+"""The figures to reach, one row each: ratios measured in one run, which decide, and absolute ones, which are told."""
+
+from __future__ import annotations
+
+from horae.bench.figures import Floor, Key
+
+PEERS = ("procrastinate", "celery", "dramatiq", "taskiq", "rq", "huey redis", "arq", "dbos", "saq")
+
+PLAN = "plan: >= 20,000 runs/s, >= 0.5 of the same SQL run bare"
+DRAIN = "no-op runs end to end: one worker process >= 1.3 x pgqueuer, two >= 1.1 x, >= 2 x every other peer"
+PATH = "whole path with planning >= 0.5 of the bare ceiling"
+ON_SQLITE = "no-op runs end to end on SQLite: >= 2 x huey on SQLite"
+LATENESS = "start lateness, 1,000 runs/s steady: p99 <= 100 ms"
+HERD = "jobs due in the same second: 10,000: p99 <= 0.6 x pgqueuer's; 100,000: max <= 0.7 x"
+GROWTH = "due scan and plan cost, 10 K to 10 M jobs: <= 1.5 x"
+MEMORY = "memory of a scheduler at 10 M jobs: <= 200 MB"
+CREATE = "create over HTTP: p99 <= 100 ms under load; batch >= 10,000 jobs/s"
+HTTP = "http jobs per worker process: >= 0.8 of the bare HTTP client"
+IDLE = "idle: <= 1 % of a core, <= 5 statements/s for one host"
+SOAK = "no decay over a soak at full rate: last minute >= 0.9 of the second; a transaction held open: as bare"
+START = "horae dev ready in 2 s, under 120 MB; worker under 100 MB; CLI under 100 ms"
+
+RUNS = "runs/s"
+
+
+def _bare(case: str, shape: str, unit: str, least: float, row: str) -> Floor:
+    return Floor(Key(case, shape, "horae", unit), Key(case, shape, "bare", unit), least=least, row=row)
+
+
+def _peer(case: str, shape: str, unit: str, peer: str, row: str, **bound: float) -> Floor:
+    return Floor(Key(case, shape, "horae", unit), Key(case, shape, peer, unit), row=row, **bound)
+
+
+def _told(case: str, shape: str, unit: str, row: str, **bound: float) -> Floor:
+    return Floor(Key(case, shape, "horae", unit), None, row=row, **bound)
+
+
+def _grown(shape: str, unit: str) -> Floor:
+    small = Key("growth", "10,000 jobs", "horae", unit)
+    return Floor(Key("growth", f"{shape} jobs", "horae", unit), small, most=1.5, row=GROWTH)
+
+
+FLOORS = [
+    *(_bare("plan", database, RUNS, 0.5, PLAN) for database in ("postgres", "sqlite")),
+    _told("plan", "postgres", RUNS, PLAN, least=20_000),
+    *(_bare("path", database, RUNS, 0.5, PATH) for database in ("postgres", "sqlite")),
+    _peer("drain", "1 process", RUNS, "pgqueuer", DRAIN, least=1.3),
+    _peer("drain", "2 processes", RUNS, "pgqueuer", DRAIN, least=1.1),
+    *(_peer("drain", shape, RUNS, peer, DRAIN, least=2) for peer in PEERS for shape in ("1 process", "2 processes")),
+    _peer("drain", "sqlite", RUNS, "huey", ON_SQLITE, least=2),
+    _told("lateness", "1,000/s even", "p99 ms", LATENESS, most=100),
+    _told("lateness", "1,000/s at once", "p99 ms", LATENESS, most=100),
+    _peer("herd", "10,000", "p99 ms", "pgqueuer", HERD, most=0.6),
+    _peer("herd", "100,000", "max ms", "pgqueuer", HERD, most=0.7),
+    *(_grown(size, unit) for size in ("100,000", "1,000,000", "10,000,000") for unit in ("scan ms", "plan ms")),
+    _told("growth", "10,000,000 jobs", "scheduler MB", MEMORY, most=200),
+    _told("create", "http, one at a time", "p99 ms", CREATE, most=100),
+    _told("create", "http, batches", "jobs/s", CREATE, least=10_000),
+    _bare("http", "1 process", RUNS, 0.8, HTTP),
+    _told("idle", "one host", "statements/s", IDLE, most=5),
+    _told("idle", "one host", "% of a core", IDLE, most=1),
+    Floor(Key("soak", "last minute", "horae", RUNS), Key("soak", "second minute", "horae", RUNS), least=0.9, row=SOAK),
+    _bare("soak", "transaction held open", "part left", 0.9, SOAK),
+    _told("start", "dev", "ready s", START, most=2),
+    _told("start", "dev", "MB", START, most=120),
+    _told("start", "worker", "MB", START, most=100),
+    _told("start", "cli", "ms", START, most=100),
+]

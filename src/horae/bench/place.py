@@ -1,0 +1,162 @@
+"""Where a benchmark works: a schema of its own in a PostgreSQL, or a file of its own. Nothing else is touched."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+
+from horae.core.errors import Conflict, Fault, Invalid, Unavailable
+from horae.store.database import Database
+from horae.store.postgres import SESSION, PostgresDatabase
+from horae.store.sqlite import Connection, SqliteDatabase, system_now_us
+from horae.store.store import Store, open_store
+
+SCHEMA = "horae_bench"
+RETENTION_US = 30 * 86_400_000_000
+
+
+class Place:
+    """`url` is what a store or a process is opened with."""
+
+    def __init__(self, given: str) -> None:
+        self.dialect = "postgres" if given.startswith(("postgresql://", "postgres://")) else "sqlite"
+        self._given = given
+        if self.dialect == "postgres":
+            parts = urlsplit(given)
+            query = dict(parse_qsl(parts.query)) | {"search_path": SCHEMA}
+            self.url = parts._replace(query=urlencode(query)).geturl()
+        else:
+            self.url = f"sqlite:///{given.removeprefix('sqlite:///')}"
+
+    async def check(self) -> None:
+        """Refuses a database that somebody uses."""
+        if self.dialect == "sqlite":
+            self._check_file()
+            return
+        async with self._raw() as connection:
+            for (schema,) in await connection.fetch(
+                "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> $1", SCHEMA
+            ):
+                table = await connection.fetchval("SELECT to_regclass(format('%I.jobs', $1::text))::text", schema)
+                if table and await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table})"):  # noqa: S608 quoted
+                    raise Conflict(
+                        f"The schema {schema} of this database holds jobs of horae. A benchmark would take its time "
+                        "from them: name another database with --url.",
+                        "database_in_use",
+                    )
+
+    def _check_file(self) -> None:
+        path = self._path
+        if path.exists() and path.stat().st_size:
+            detail = f"{path} exists. A benchmark makes a file of its own and removes it afterwards."
+            raise Invalid([Fault("--url", detail, "Name a file that is not there yet.")])
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    @asynccontextmanager
+    async def fresh(self) -> AsyncIterator[Store]:
+        """An open store with the schema and nothing in it."""
+        await self.wipe()
+        if self.dialect == "postgres":
+            async with self._raw() as connection:
+                await connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        store = open_store(self.url)
+        try:
+            await store.migrate()
+            await store.sweep(RETENTION_US)
+            yield store
+        finally:
+            await store.close()
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[Database]:
+        """A look from outside, while others work on it."""
+        if self.dialect == "postgres":
+            database: Database = PostgresDatabase(self.url, size=1, deadline_seconds=60)
+        else:
+            database = SqliteDatabase(str(self._path), is_read_only=True)
+        try:
+            yield database
+        finally:
+            await database.close()
+
+    @asynccontextmanager
+    async def counted(self) -> AsyncIterator[Callable[[], Awaitable[int]]]:
+        """How many statements the database has had so far, as far as it tells: else transactions, else zero."""
+        if self.dialect == "sqlite":
+            yield _none
+            return
+        async with self._raw() as connection:
+            name = await connection.fetchval("SELECT quote_ident(current_database())")
+            text = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+            tracked = ("pg_stat_statements.track = 'top'", "pg_stat_statements.track_utility = off")
+            with contextlib.suppress(asyncpg.PostgresError):
+                await connection.execute(f"CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA {SCHEMA}")
+                await connection.fetch(f"SELECT 1 FROM {SCHEMA}.pg_stat_statements LIMIT 1")  # noqa: S608 constant
+                for each in tracked:
+                    await connection.execute(f"ALTER DATABASE {name} SET {each}")
+                text = f"SELECT coalesce(sum(calls), 0)::bigint FROM {SCHEMA}.pg_stat_statements"  # noqa: S608 constant
+
+            async def count() -> int:
+                return int(await connection.fetchval(text))
+
+            try:
+                yield count
+            finally:
+                for each in tracked:
+                    with contextlib.suppress(asyncpg.PostgresError):
+                        await connection.execute(f"ALTER DATABASE {name} RESET {each.partition(' ')[0]}")
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        """The store as it is."""
+        store = open_store(self.url)
+        try:
+            if self.dialect == "sqlite":
+                await store.migrate()
+            yield store
+        finally:
+            await store.close()
+
+    async def wipe(self) -> None:
+        if self.dialect == "sqlite":
+            for path in self._path.parent.glob(f"{self._path.name}*"):
+                path.unlink()
+            return
+        async with self._raw() as connection:
+            with contextlib.suppress(asyncpg.InvalidSchemaNameError):
+                await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA {SCHEMA} CASCADE")
+
+    async def connect(self) -> Any:
+        """A connection as horae has it, with nothing around it."""
+        if self.dialect == "sqlite":
+            connection = Connection(str(self._path), system_now_us)
+            connection.open_fence()
+            return connection.raw
+        return await asyncpg.connect(self.url, server_settings=SESSION)
+
+    @asynccontextmanager
+    async def _raw(self) -> AsyncIterator[Any]:
+        try:
+            connection = await asyncpg.connect(self._given, timeout=10)
+        except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+            raise Unavailable(f"PostgreSQL cannot be reached: {type(error).__name__}: {error}") from error
+        try:
+            yield connection
+        except asyncpg.PostgresError as error:
+            raise Unavailable(f"PostgreSQL does not let us: {error}") from error
+        finally:
+            await connection.close()
+
+    @property
+    def _path(self) -> Path:
+        return Path(self.url.removeprefix("sqlite:///"))
+
+
+async def _none() -> int:
+    return 0

@@ -1,0 +1,266 @@
+"""The cases by name, and their rounds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from horae.app import new_id
+from horae.bench import bare, door, fill, fleet, growth, http, soak, timing, walk
+from horae.bench.figures import Figures, Key, percentiles
+from horae.bench.place import Place
+from horae.bench.sizes import Size
+from horae.core.errors import HoraeError
+from horae.store.store import Store
+from horae.store.trials import SPAN, single
+
+Told = Callable[[str], None]
+
+JITTER = "10s"
+DRAIN_SECONDS = 300
+CONNECTIONS = 2  # as many as a planner, or the claims and the results of a worker, keep busy
+
+
+@dataclass(slots=True)
+class Bench:
+    place: Place
+    size: Size
+    figures: Figures
+    tell: Told
+
+
+Case = Callable[[Bench], Awaitable[None]]
+
+
+async def create(bench: Bench) -> None:
+    place, count = bench.place, bench.size.jobs
+    async with place.fresh() as store:
+        now_us = await store.now()
+        rate = await walk.create_rate(store, count)
+    async with place.fresh():
+        pass
+    limit = await bare.create_rate(place, count, new_id, now_us)
+    bench.figures.add("create", place.dialect, "horae", {"jobs/s": rate})
+    bench.figures.add("create", place.dialect, "bare", {"jobs/s": limit})
+
+
+async def plan(bench: Bench) -> None:
+    place, count = bench.place, bench.size.jobs
+    async with place.fresh() as store:
+        await _registered(store, count)
+        rate = await walk.plan_rate(store, count)
+    async with place.fresh() as store:
+        await _registered(store, count)
+    limit = await bare.plan_rate(place, fill.AHEAD_SECONDS * 1_000_000, count, CONNECTIONS)
+    bench.figures.add("plan", place.dialect, "horae", {"runs/s": rate})
+    bench.figures.add("plan", place.dialect, "bare", {"runs/s": limit})
+
+
+async def drain(bench: Bench) -> None:
+    place, count = bench.place, bench.size.waiting
+    rate = await drain_here(bench)
+    async with place.fresh() as store:
+        await _waiting(store, bench.size.jobs, count)
+    limit = await bare.drain_rate(place, count, CONNECTIONS)
+    bench.figures.add("drain", place.dialect, "horae", {"runs/s": rate})
+    bench.figures.add("drain", place.dialect, "bare", {"runs/s": limit})
+
+
+async def drain_here(bench: Bench) -> float:
+    """By one worker in this process."""
+    async with bench.place.fresh() as store:
+        await _waiting(store, bench.size.jobs, bench.size.waiting)
+        return await walk.drain_rate(store, bench.size.waiting)
+
+
+async def processes(bench: Bench) -> None:
+    """Drained by real worker processes."""
+    if bench.place.dialect == "sqlite":
+        bench.figures.remark("processes", "sqlite", "horae", "SQLite serves one process")
+        return
+    for count in bench.size.workers:
+        rate, megabytes = await drain_by(bench, count)
+        bench.figures.add("drain", processes_of(count), "horae", {"runs/s": rate})
+        bench.figures.add("start", "worker", "horae", {"MB": megabytes})
+
+
+async def drain_by(bench: Bench, count: int) -> tuple[float, float]:
+    """From the first start to the last end, and the memory of the largest process then."""
+    place, waiting = bench.place, bench.size.waiting
+    async with place.fresh() as store:
+        await _waiting(store, bench.size.jobs, waiting)
+    async with fleet.workers(place.url, count) as started, place.beside() as database:
+        for _ in range(DRAIN_SECONDS * 4):
+            span = (await database.run(single(SPAN)))[0]
+            if span["n"] >= waiting:
+                break
+            await asyncio.sleep(0.25)
+        megabytes = max(each.megabytes for each in started)
+    return span["n"] / max(1e-6, (span["last_us"] - span["first_us"]) / 1e6), megabytes
+
+
+async def lateness(bench: Bench) -> None:
+    for rate in bench.size.rates:
+        for shape, is_even in ((f"{rate:,}/s even", True), (f"{rate:,}/s at once", False)):
+            measured = await timing.steady(bench.place, rate, bench.size.seconds, is_even=is_even)
+            bench.figures.add("lateness", shape, "horae", measured)
+
+
+async def herd(bench: Bench) -> None:
+    for count in bench.size.herd:
+        for shape, jitter in ((f"{count:,}", None), (f"{count:,}, jitter {JITTER}", JITTER)):
+            measured, by_priority = await timing.herd(bench.place, count, jitter)
+            bench.figures.add("herd", shape, "horae", measured)
+            for name, values in by_priority.items():
+                if not jitter:
+                    units = dict(zip(("p50 ms", "p99 ms", "max ms"), percentiles(values), strict=True))
+                    bench.figures.add("herd", f"{shape}, {name}", "horae", units)
+
+
+async def idle(bench: Bench) -> None:
+    bench.figures.add("idle", "one host", "horae", await timing.idle(bench.place, bench.size.seconds))
+
+
+async def grow_jobs(bench: Bench) -> None:
+    """In one database that only gets larger."""
+    async with bench.place.fresh() as store:
+        before = 0
+        for number, count in enumerate(bench.size.registered):
+            await fill.add_jobs(store, count - before, growth.STANDING, start=before)
+            await fill.analyze(store)
+            bench.figures.add("growth", f"{count:,} jobs", "horae", await growth.jobs(store, number))
+            if bench.place.dialect == "postgres":
+                words = ("serve", "--roles", "scheduler")
+                cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), *words)
+                cost = {f"scheduler {unit}": value for unit, value in cost.items()}
+                bench.figures.add("growth", f"{count:,} jobs", "horae", cost)
+            before = count
+
+
+async def grow_backlog(bench: Bench) -> None:
+    for count in bench.size.backlog:
+        async with bench.place.fresh() as store:
+            await _waiting(store, min(count, bench.size.jobs), count)
+            bench.figures.add("growth", f"{count:,} waiting", "horae", await growth.claims(store))
+
+
+async def grow_history(bench: Bench) -> None:
+    async with bench.place.fresh() as store:
+        await _registered(store, bench.size.jobs)
+        before = 0
+        for count in bench.size.history:
+            await fill.add_finished(store, before, count, bench.size.jobs)
+            await fill.add_waiting(store, growth.CLAIM * growth.TIMES, bench.size.jobs)
+            await fill.analyze(store)
+            bench.figures.add("growth", f"{count:,} finished", "horae", await growth.claims(store))
+            before = count
+
+
+async def grow_tenants(bench: Bench) -> None:
+    for count in bench.size.tenants:
+        async with bench.place.fresh() as store:
+            await fill.add_jobs(store, bench.size.jobs, fill.SIX_HOURS, tenants=count)
+            await fill.add_waiting(store, bench.size.waiting, bench.size.jobs)
+            await fill.analyze(store)
+            rate = await walk.drain_rate(store, bench.size.waiting)
+        bench.figures.add("growth", f"{count:,} tenants", "horae", {"runs/s": rate})
+
+
+async def http_jobs(bench: Bench) -> None:
+    rate, limit = await http.rates(bench.place, bench.size.waiting // 5)
+    bench.figures.add("http", "1 process", "horae", {"runs/s": rate})
+    bench.figures.add("http", "1 process", "bare", {"runs/s": limit})
+
+
+async def door_cases(bench: Bench) -> None:
+    singles, rate = await door.creates(bench.place, bench.size.seconds / 2, max(1, bench.size.jobs // 4000))
+    bench.figures.add("create", "http, one at a time", "horae", singles)
+    bench.figures.add("create", "http, batches", "horae", {"jobs/s": rate})
+
+
+async def soaks(bench: Bench) -> None:
+    """Whether it stays as fast, also while an old transaction keeps the dead rows where they are."""
+    place, figures = bench.place, bench.figures
+    if place.dialect == "sqlite":
+        figures.remark("soak", "sqlite", "horae", "SQLite leaves no dead rows behind")
+        return
+    second, last = await soak.soak(place, bench.size.soak_seconds, soak.by_horae)
+    figures.add("soak", "second minute", "horae", {"runs/s": second})
+    figures.add("soak", "last minute", "horae", {"runs/s": last})
+    for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):
+        second, last = await soak.soak(place, bench.size.held_seconds, drains, is_held=True)
+        figures.add("soak", "transaction held open", subject, {"runs/s": last, "part left": last / max(second, 1e-6)})
+
+
+async def start(bench: Bench) -> None:
+    for shape, measured in (await door.starts()).items():
+        bench.figures.add("start", shape, "horae", measured)
+
+
+CASES: dict[str, Case] = {
+    "create": create,
+    "plan": plan,
+    "drain": drain,
+    "processes": processes,
+    "http": http_jobs,
+    "door": door_cases,
+    "lateness": lateness,
+    "herd": herd,
+    "idle": idle,
+    "start": start,
+    "jobs": grow_jobs,
+    "backlog": grow_backlog,
+    "history": grow_history,
+    "tenants": grow_tenants,
+    "soak": soaks,
+}
+# Long by themselves, and the same each time: once.
+ONCE = frozenset({"lateness", "idle", "jobs", "backlog", "history", "tenants", "soak"})
+
+
+async def run(bench: Bench, cases: Sequence[str]) -> None:
+    """Round by round, so that what disturbs the machine for a while disturbs all of them."""
+    await bench.place.check()
+    try:
+        for number in range(1, bench.size.rounds + 1):
+            for name in cases:
+                if number == 1 or name not in ONCE:
+                    bench.tell(f"round {number} of {bench.size.rounds}: {name} on {bench.place.dialect}")
+                    await attempt(bench, name)
+    finally:
+        await bench.place.wipe()
+    add_path(bench.figures, bench.place.dialect)
+
+
+async def attempt(bench: Bench, name: str) -> None:
+    """A case that cannot be had leaves its reason and lets the others go on."""
+    try:
+        await CASES[name](bench)
+    except (HoraeError, OSError, TimeoutError, AssertionError) as error:
+        bench.figures.fail(name, bench.place.dialect, f"{type(error).__name__}: {error}")
+
+
+def processes_of(count: int) -> str:
+    return f"{count} process{'es' if count > 1 else ''}"
+
+
+def add_path(figures: Figures, database: str) -> None:
+    """Planned, then drained: what both take together, per run."""
+    for subject in ("horae", "bare"):
+        planned, drained = (
+            figures.values.get(Key(case, database, subject, "runs/s"), []) for case in ("plan", "drain")
+        )
+        for plan_, drain_ in zip(planned, drained, strict=False):
+            figures.add("path", database, subject, {"runs/s": 1 / (1 / plan_ + 1 / drain_)})
+
+
+async def _registered(store: Store, count: int) -> None:
+    await fill.add_jobs(store, count, fill.SIX_HOURS)
+    await fill.analyze(store)
+
+
+async def _waiting(store: Store, jobs: int, count: int) -> None:
+    await fill.add_jobs(store, jobs, fill.SIX_HOURS)
+    await fill.add_waiting(store, count, jobs)
+    await fill.analyze(store)

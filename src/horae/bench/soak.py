@@ -1,0 +1,90 @@
+"""Full rate for a long time, over rows that died: whether the last minute is as fast as the second one.
+
+Runs are added as they are drained. With an old transaction held open nothing that died can be cleared away; then horae
+is compared with the same SQL run bare, in the same trouble.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import perf_counter
+from typing import Any
+
+from horae.bench import bare, fill, fleet
+from horae.bench.place import Place
+from horae.store.store import Store
+from horae.store.trials import WAITING, single
+
+JOBS = 20_000
+WAITING_AT_LEAST = 20_000
+ADDED_AT_ONCE = 10_000
+LOOK_SECONDS = 0.25
+MINUTE = 60.0
+
+Drains = Callable[[Place], AbstractAsyncContextManager[Any]]
+
+
+@asynccontextmanager
+async def by_horae(place: Place) -> AsyncIterator[None]:
+    async with fleet.workers(place.url, 1):
+        yield
+
+
+@asynccontextmanager
+async def by_bare(place: Place) -> AsyncIterator[None]:
+    task = asyncio.create_task(bare.drain_on(place, 2))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = False) -> tuple[float, float]:
+    """Runs a second in the second and in the last minute; of a short soak, in its second and last fifth."""
+    window = min(MINUTE, seconds / 5)
+    async with place.fresh() as store:
+        await fill.add_jobs(store, JOBS, fill.SIX_HOURS)
+        await fill.add_waiting(store, WAITING_AT_LEAST, JOBS)
+        await fill.analyze(store)
+        async with _held(place, is_held=is_held), drains(place):
+            seen = [sample async for sample in _samples(store, seconds + window)]
+    start = next((at for at, done in seen if done), 0.0)
+    return _rate(seen, start + window, start + 2 * window), _rate(seen, seen[-1][0] - window, seen[-1][0])
+
+
+async def _samples(store: Store, seconds: float) -> AsyncIterator[tuple[float, int]]:
+    """When, and how many were done by then."""
+    added, began = WAITING_AT_LEAST, perf_counter()
+    while (at := perf_counter() - began) < seconds:
+        waiting = (await store.database.run(single(WAITING)))[0]["n"]
+        yield at, added - waiting
+        if waiting < WAITING_AT_LEAST:
+            await fill.add_waiting(store, ADDED_AT_ONCE, JOBS, start=added)
+            added += ADDED_AT_ONCE
+        else:
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+def _rate(seen: list[tuple[float, int]], start: float, end: float) -> float:
+    inside = [sample for sample in seen if start <= sample[0] <= end]
+    (first, before), (last, after) = inside[0], inside[-1]
+    return (after - before) / max(last - first, 1e-6)
+
+
+@asynccontextmanager
+async def _held(place: Place, *, is_held: bool) -> AsyncIterator[None]:
+    """A transaction that has looked at everything and does not end."""
+    if not is_held:
+        yield
+        return
+    connection = await place.connect()
+    await connection.execute("SET idle_in_transaction_session_timeout = 0")
+    await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    await connection.execute("SELECT 1")
+    try:
+        yield
+    finally:
+        await connection.close()

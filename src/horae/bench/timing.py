@@ -1,0 +1,96 @@
+"""How late runs start, read from the history of real processes: at a steady rate, and when a crowd is due at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from horae.bench import fill, fleet
+from horae.bench.figures import percentiles
+from horae.bench.place import Place
+from horae.core.job import PRIORITY_NUMBER
+from horae.store.database import NOW, Database, Rows
+from horae.store.trials import SPAN, STAGED, lateness, single
+
+SECOND_US = 1_000_000
+WARM_SECONDS = 4
+LATE_SECONDS = 120
+PERIOD_SECONDS = 5  # leases and heartbeats come so often; a part of it would count them or not by luck
+
+
+async def steady(place: Place, rate: int, seconds: float, *, is_even: bool) -> dict[str, float]:
+    """So many runs a second for so long: each second all of them at its start, or spread over it by jitter."""
+    document: dict[str, Any] = {"schedule": "* * * * * *"} | ({"jitter": "1s"} if is_even else {})
+    async with place.fresh() as store:
+        await fill.add_jobs(store, rate, [document])
+    async with fleet.server(place.url), place.beside() as database:
+        from_us = (await _now(database) // SECOND_US + WARM_SECONDS) * SECOND_US
+        until_us = from_us + round(seconds) * SECOND_US
+        await _sleep_until(database, until_us + 2 * SECOND_US)
+        rows = await database.run(lateness(from_us, until_us))
+    return late(rows) | {"% done": 100 * len(rows) / (rate * round(seconds))}
+
+
+async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dict[str, float], dict[str, list[float]]]:
+    """A crowd that is due in one second: when it was staged, how late it starts, when the last is done.
+
+    Also milliseconds late by priority.
+    """
+    async with place.fresh() as store:
+        due_us = (await store.now() // SECOND_US + 12 + count // 8_000) * SECOND_US
+        document = {"schedule": fill.once_at(due_us), "timezone": "UTC"} | ({"jitter": jitter} if jitter else {})
+        await fill.add_jobs(store, count, [document], priorities=3)
+        await fill.analyze(store)
+    async with fleet.server(place.url), place.beside() as database:
+        await _sleep_until(database, due_us - SECOND_US // 2)
+        staged = (await database.run(single(STAGED, due_us=due_us)))[0]
+        await _sleep_until(database, due_us + SECOND_US)
+        for _ in range(LATE_SECONDS):
+            await asyncio.sleep(1)
+            if (await database.run(single(SPAN)))[0]["n"] >= count:
+                break
+        rows = await database.run(lateness(due_us, due_us + 1))
+    by_priority = {
+        name: [row["late_us"] / 1000 for row in rows if row["priority"] == number]
+        for name, number in PRIORITY_NUMBER.items()
+    }
+    return late(rows) | {
+        "% staged before": 100 * staged["n"] / count,
+        "s staged ahead": (due_us - (staged["last_us"] or due_us)) / 1e6,
+        "% done": 100 * len(rows) / count,
+        "s to drain": max((row["ended_us"] - due_us for row in rows), default=0) / 1e6,
+    }, by_priority
+
+
+async def idle(place: Place, seconds: float) -> dict[str, float]:
+    """What a process of all roles costs while there is nothing to do."""
+    async with place.fresh():
+        pass
+    return await idle_now(place, seconds, "serve")
+
+
+async def idle_now(place: Place, seconds: float, *words: str) -> dict[str, float]:
+    """The same for a store that is there, and processes of these words."""
+    seconds = max(1, round(seconds / PERIOD_SECONDS)) * PERIOD_SECONDS
+    async with place.counted() as count, fleet.process(*words, url=place.url) as started:
+        await started.wait_ready() if words == ("serve",) else await asyncio.sleep(WARM_SECONDS)
+        await asyncio.sleep(WARM_SECONDS)
+        before, cpu = await count(), started.cpu_seconds
+        await asyncio.sleep(seconds)
+        cost = {"% of a core": 100 * (started.cpu_seconds - cpu) / seconds, "MB": started.megabytes}
+        after = await count()
+    return cost | ({"statements/s": (after - before - 1) / seconds} if after else {})
+
+
+def late(rows: Rows) -> dict[str, float]:
+    p50, p99, most = percentiles([row["late_us"] / 1000 for row in rows])
+    return {"p50 ms": p50, "p99 ms": p99, "max ms": most}
+
+
+async def _now(database: Database) -> int:
+    return int((await database.run(single(NOW)))[0]["now_us"])
+
+
+async def _sleep_until(database: Database, at_us: int) -> None:
+    """On the store's clock."""
+    await asyncio.sleep(max(0.0, (at_us - await _now(database)) / 1e6))

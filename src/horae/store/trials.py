@@ -1,0 +1,170 @@
+"""What `horae bench` asks of a store beyond what horae asks: jobs, waiting runs and history in bulk, and figures.
+
+Also the verbs of the hot path by their role, so that the same SQL can be run bare, without the loops around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from horae.ports import Claimed, Decision, Ending, Lines, Planned, Scan
+from horae.store import claims, jobs, plans, results
+from horae.store.database import Rows, Statement, Steps, Transaction, reading, transaction
+
+FIRST_JOB = 10_000_000  # so that numbers have the same length, and ids sort as they do
+
+_NUMBERS = """
+WITH RECURSIVE numbers(n) AS (
+    SELECT CAST(:first AS BIGINT)
+    UNION ALL
+    SELECT n + 1 FROM numbers WHERE n + 1 < :until
+)
+"""
+_JOB_ID = "'bench-' || CAST(:first_job + n AS TEXT)"
+_TENANT = "CASE WHEN :tenants > 1 THEN 'tenant-' || CAST(n % :tenants AS TEXT) ELSE 'default' END"
+_PRIORITY = "CASE WHEN :priorities > 1 THEN 1 + n % :priorities ELSE 2 END"
+_LINES = "{rows:line(k integer, spec text, due_us bigint)}"
+
+ADD_JOBS = Statement(f"""
+INSERT INTO jobs (id, tenant, name, version, state, type, kind, queue, priority, bucket, max_attempts, is_once, shard,
+                  created_us, updated_us)
+{_NUMBERS}
+SELECT {_JOB_ID}, {_TENANT}, {_JOB_ID}, 1, 'active', 'noop', 'cron', 'default', {_PRIORITY},
+       :head || CAST({_PRIORITY} AS TEXT) || '|' || {_TENANT}, 1, false, n % 64, :now_us, :now_us
+FROM numbers
+""")
+
+ADD_VERSIONS = Statement(f"""
+INSERT INTO job_versions (job_id, version, spec, created_us, actor)
+{_NUMBERS}
+SELECT {_JOB_ID}, 1, line.spec, :now_us, 'bench'
+FROM numbers
+JOIN {_LINES} ON line.k = n % :lines
+""")
+
+ADD_TIMERS = Statement(f"""
+INSERT INTO timers (job_id, shard, due_us, version, fired)
+{_NUMBERS}
+SELECT {_JOB_ID}, n % 64, line.due_us, 1, 0
+FROM numbers
+JOIN {_LINES} ON line.k = n % :lines
+""")
+
+ADD_WAITING = Statement(f"""
+INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, state, due_us, run_at_us, queued_us,
+                  available_us, attempt, max_attempts, is_once, token)
+{_NUMBERS}, chosen AS (
+    SELECT n, 'bench-' || CAST(:first_job + n % :jobs AS TEXT) AS job_id FROM numbers
+)
+SELECT horae_run_id(j.id, 'bench:' || CAST(n AS TEXT), :due_us + n), j.id, j.tenant, 1, 'manual', j.queue, j.priority,
+       j.bucket, 'queued', :due_us, :due_us, :due_us, :due_us, 0, 1, false, 0
+FROM chosen
+JOIN jobs j ON j.id = chosen.job_id
+""")
+
+ADD_FINISHED = Statement(f"""
+INSERT INTO history (id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us,
+                     started_us, ended_us, attempt, max_attempts, token, worker)
+{_NUMBERS}, chosen AS (
+    SELECT n, 'bench-' || CAST(:first_job + n % :jobs AS TEXT) AS job_id, :from_us + n * :step_us AS due_us FROM numbers
+)
+SELECT horae_run_id(chosen.job_id, 'past:' || CAST(n AS TEXT), due_us), chosen.job_id, 'default', 1, 'manual',
+       'default', 2, 'succeeded', due_us, due_us, due_us, due_us + 1000, due_us + 2000, 1, 1, n + 1, 'bench'
+FROM chosen
+""")
+
+ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite="ANALYZE")
+WAITING = Statement("SELECT count(*) AS n FROM runs")
+STAGED = Statement("SELECT count(*) AS n, max(queued_us) AS last_us FROM runs WHERE due_us = :due_us")
+SPAN = Statement("SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us FROM history")
+
+LATENESS = Statement("""
+SELECT h.started_us - h.run_at_us AS late_us, h.priority, h.ended_us
+FROM history h
+WHERE h.due_us >= :from_us AND h.due_us < :until_us AND h.status = 'succeeded'
+""")
+
+SIZE = Statement(
+    "SELECT pg_database_size(current_database()) AS bytes",
+    sqlite="SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Hot:
+    """The verbs of the hot path on one database. All else that the bare limits are made of is in bench/bare.py."""
+
+    scan: Callable[[list[int], int, int], Transaction[Scan]]
+    plan: Callable[[str, list[Decision]], Transaction[Planned]]
+    look: Callable[[list[str]], Transaction[Lines]]
+    claim: Callable[[str, list[tuple[str, int]]], Transaction[list[Claimed]]]
+    settle: Callable[[str, list[Ending]], Transaction[int]]
+    create: Callable[..., Transaction[Any]]
+
+
+HOT = {
+    "postgres": Hot(
+        plans.due,
+        plans.plan_postgres,
+        claims.waiting_lines,
+        claims.claim_postgres,
+        results.settle_postgres,
+        jobs.create,
+    ),
+    "sqlite": Hot(
+        plans.due,
+        plans.plan_sqlite,
+        claims.waiting_lines,
+        claims.claim_sqlite,
+        results.settle_sqlite,
+        jobs.create,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Jobs that are alike: `lines` are number, definition and first due time, `head` how their waiting lines begin."""
+
+    lines: list[tuple[int, str, int]]
+    head: str
+    tenants: int
+    priorities: int
+    now_us: int
+
+
+@transaction
+def add_jobs(first: int, until: int, crowd: Crowd) -> Steps[None]:
+    """Jobs number `first` to `until` (not included). Number n has line n modulo their count, its tenant likewise."""
+    slice_ = {"first": first, "until": until, "first_job": FIRST_JOB}
+    of_lines = {**slice_, "lines": len(crowd.lines), "line": crowd.lines}
+    alike = {"head": crowd.head, "tenants": crowd.tenants, "priorities": crowd.priorities}
+    yield ADD_JOBS(**slice_, **alike, now_us=crowd.now_us)
+    yield ADD_VERSIONS(**of_lines, now_us=crowd.now_us)
+    yield ADD_TIMERS(**of_lines)
+
+
+@transaction
+def add_waiting(first: int, until: int, jobs: int, due_us: int) -> Steps[None]:
+    yield ADD_WAITING(first=first, until=until, first_job=FIRST_JOB, jobs=jobs, due_us=due_us)
+
+
+@transaction
+def add_finished(first: int, until: int, jobs: int, from_us: int, step_us: int) -> Steps[None]:
+    yield ADD_FINISHED(first=first, until=until, first_job=FIRST_JOB, jobs=jobs, from_us=from_us, step_us=step_us)
+
+
+def single(query: Statement, **params: Any) -> Transaction[Rows]:
+    """One statement and its rows."""
+
+    def steps() -> Steps[Rows]:
+        return (yield query(**params))
+
+    return Transaction(steps, is_single=True)
+
+
+@reading
+def lateness(from_us: int, until_us: int) -> Steps[Rows]:
+    return (yield LATENESS(from_us=from_us, until_us=until_us))

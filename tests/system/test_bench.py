@@ -1,0 +1,163 @@
+"""`horae bench` on both databases, small: that every case works, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import contest
+from bench.__main__ import PEERS
+from horae.bench.figures import Figures
+from horae.bench.place import SCHEMA, Place
+from horae.bench.run import CASES, Bench, attempt
+from horae.bench.sizes import QUICK
+from tests.services import on_server
+from tests.system.shell import Shell
+
+ROOT = Path(__file__).parents[2]
+WALK = ("create", "plan", "drain")
+SMALL = replace(
+    QUICK,
+    jobs=1000,
+    waiting=1500,
+    seconds=1,
+    rates=(20,),
+    herd=(50,),
+    registered=(500, 1000),
+    backlog=(500,),
+    history=(0, 500),
+    workers=(2,),
+    tenants=(1, 20),
+    soak_seconds=4,
+    held_seconds=4,
+)
+
+
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_a_bench_measures_horae_beside_the_bare_database(
+    database: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres_database") if database == "postgres" else str(tmp_path / "bench.db")
+    words = [word for case in WALK for word in ("--case", case)]
+
+    told = Shell(tmp_path, None).ok("bench", "--url", url, "--quick", *words, "-o", "json").json
+
+    measured = {(each["case"], each["shape"], each["subject"]): each["median"] for each in told["figures"]}
+    assert measured.keys() == {(case, database, who) for case in (*WALK, "path") for who in ("horae", "bare")}
+    assert all(value > 0 for value in measured.values())
+    assert told["remarks"] == []
+    judged = [each for each in told["verdicts"] if each["under"]]
+    assert {each["over"]["case"] for each in judged} == {"plan", "path"}
+    for each in judged:
+        case = each["over"]["case"]
+        assert each["value"] == pytest.approx(measured[case, database, "horae"] / measured[case, database, "bare"])
+    assert list(tmp_path.glob("bench.db*")) == []
+    if database == "postgres":
+        assert not on_server(url, f"SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = '{SCHEMA}')")
+
+
+def test_a_bench_refuses_a_database_that_holds_jobs(tmp_path: Path, postgres_database: str) -> None:
+    shell = Shell(tmp_path, None)
+    shell.ok("demo", "load", "--jobs", "3", "--runs", "0", "--database-url", postgres_database)
+
+    done = shell("bench", "--url", postgres_database, "--quick", "--case", "plan")
+
+    assert done.code == 4
+    assert "holds jobs of horae" in done.err
+    assert on_server(postgres_database, "SELECT count(*) FROM jobs") == 3
+
+
+def test_a_bench_works_beside_an_empty_horae(tmp_path: Path, postgres_database: str) -> None:
+    shell = Shell(tmp_path, None)
+    shell.ok("migrate", "--database-url", postgres_database)
+
+    shell.ok("bench", "--url", postgres_database, "--quick", "--case", "plan")
+
+    assert on_server(postgres_database, "SELECT count(*) FROM jobs") == 0
+    assert on_server(postgres_database, "SELECT count(*) FROM runs") == 0
+
+
+def test_a_bench_refuses_a_file_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "mine.db"
+    file.write_text("precious")
+
+    done = Shell(tmp_path, None)("bench", "--url", str(file), "--quick")
+
+    assert done.code == 2
+    assert "exists" in done.err
+    assert file.read_text() == "precious"
+
+
+def test_an_unknown_case_is_named(tmp_path: Path) -> None:
+    done = Shell(tmp_path, None)("bench", "--case", "nonsense")
+
+    assert done.code == 2
+    assert 'no case "nonsense"; there are create, plan' in done.err
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if name not in WALK])
+async def test_every_other_case_brings_figures(case: str, postgres_database: str) -> None:
+    bench = Bench(Place(postgres_database), SMALL, Figures(), print)
+
+    await attempt(bench, case)
+
+    await bench.place.wipe()
+    assert bench.figures.remarks == {}
+    measured = {(key.shape, key.unit): values[0] for key, values in bench.figures.values.items()}
+    assert expected(case) <= measured.keys()
+    assert all(measured[place] > 0 for place in expected(case))
+    for (_, unit), value in measured.items():
+        if unit in ("% done", "% staged before"):
+            assert value == 100
+
+
+def expected(case: str) -> set[Any]:
+    return {
+        "processes": {("2 processes", "runs/s"), ("worker", "MB")},
+        "http": {("1 process", "runs/s")},
+        "door": {("http, one at a time", "p99 ms"), ("http, batches", "jobs/s")},
+        "lateness": {("20/s even", "p99 ms"), ("20/s at once", "p99 ms"), ("20/s even", "% done")},
+        "herd": {("50", "p99 ms"), ("50, jitter 10s", "p99 ms"), ("50, HIGH", "p50 ms"), ("50", "s to drain")},
+        "idle": {("one host", "statements/s"), ("one host", "MB")},
+        "start": {("dev", "ready s"), ("dev", "MB"), ("cli", "ms")},
+        "jobs": {(f"{n} jobs", unit) for n in ("500", "1,000") for unit in ("scan ms", "plan ms", "scheduler MB")},
+        "backlog": {("500 waiting", unit) for unit in ("look ms", "claim ms", "settle ms")},
+        "history": {(f"{n} finished", "settle ms") for n in ("0", "500")},
+        "tenants": {("1 tenants", "runs/s"), ("20 tenants", "runs/s")},
+        "soak": {("second minute", "runs/s"), ("last minute", "runs/s")},
+    }[case]
+
+
+def test_every_case_is_documented() -> None:
+    text = (ROOT / "docs" / "performance.md").read_text()
+    documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
+
+    assert documented == [*CASES, *PEERS]
+
+
+def test_every_peer_has_a_script_and_exact_versions() -> None:
+    versions = contest._file()["environments"]
+
+    for peer in contest.peers():
+        assert (ROOT / "bench" / "peers" / peer.script).exists()
+        assert bool(peer.jobs) != bool(peer.cannot_drain)
+        assert all(re.fullmatch(r"[a-z0-9-]+==[\w.]+", each) for each in versions[peer.environment]["requires"])
+    text = (ROOT / "docs" / "performance.md").read_text()
+    assert not [peer.name for peer in contest.peers() if f"| {peer.name} |" not in text]
+
+
+def test_a_role_that_may_not_make_a_schema_is_told_so(tmp_path: Path, postgres_database: str) -> None:
+    role = f"guest_{postgres_database.rpartition('/')[2]}"
+    on_server(postgres_database, f"CREATE ROLE {role} LOGIN")
+    try:
+        url = postgres_database.replace("postgres@", f"{role}@")
+        done = Shell(tmp_path, None)("bench", "--url", url, "--quick", "--case", "plan")
+    finally:
+        on_server(postgres_database, f"DROP ROLE {role}")
+
+    assert done.code == 1
+    assert "permission denied" in done.out

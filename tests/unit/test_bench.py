@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from bench.charts import Bar, bars, lines, number_text
+from bench.pictures import draw
+from horae.bench.figures import Figures, Floor, Key, percentiles
+from horae.bench.floors import FLOORS, PEERS
+from horae.bench.table import as_text, grid, short
+
+SVG = "{http://www.w3.org/2000/svg}"
+OURS, BARE = (Key("plan", "postgres", subject, "runs/s") for subject in ("horae", "bare"))
+
+
+def measured(ours: list[float], bare: list[float]) -> Figures:
+    figures = Figures()
+    for key, values in ((OURS, ours), (BARE, bare)):
+        for value in values:
+            figures.add(key.case, key.shape, key.subject, {key.unit: value})
+    return figures
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([], (0, 0, 0)),
+        ([7], (7, 7, 7)),
+        ([2, 1], (1, 2, 2)),
+        (list(range(1, 101)), (50, 99, 100)),
+        (list(range(1, 1001)), (500, 990, 1000)),
+    ],
+)
+def test_percentiles_are_values_that_were_measured(values: list[float], expected: tuple[float, ...]) -> None:
+    assert percentiles(values) == expected
+
+
+def test_a_ratio_is_the_median_of_those_of_each_round() -> None:
+    # The second round was slow for both: the ratio of the medians would be 0.9.
+    figures = measured([100, 40, 90], [200, 100, 100])
+
+    assert figures.ratio(OURS, BARE) == 0.5
+
+
+def test_sides_with_different_numbers_of_rounds_are_compared_by_their_medians() -> None:
+    assert measured([100, 300], [50]).ratio(OURS, BARE) == 4
+
+
+def test_there_is_no_ratio_to_what_was_not_measured_or_is_nothing() -> None:
+    assert measured([100], []).ratio(OURS, BARE) is None
+    assert measured([100], [0]).ratio(OURS, BARE) is None
+    assert measured([], [100]).ratio(OURS, BARE) is None
+
+
+def test_only_ratios_decide_and_absolute_figures_are_told() -> None:
+    figures = measured([100], [200])
+    floors = [Floor(OURS, BARE, least=0.5), Floor(OURS, BARE, least=0.6), Floor(OURS, None, least=20_000)]
+
+    verdicts = figures.judge(floors)
+
+    assert [(each.is_good, each.gates) for each in verdicts] == [(True, True), (False, True), (False, False)]
+    assert figures.as_json(verdicts[:1])["is_good"]
+    assert not figures.as_json(verdicts)["is_good"]
+    assert figures.as_json(verdicts[2:])["is_good"]
+
+
+def test_a_case_that_broke_is_not_good_and_says_why() -> None:
+    figures = measured([100], [100])
+    figures.fail("herd", "postgres", "Unavailable: no server")
+
+    assert not figures.is_good(figures.judge([Floor(OURS, BARE, least=0.5)]))
+    assert "Unavailable: no server" in as_text(figures, [])
+
+
+def test_what_a_peer_cannot_do_is_no_fault_of_ours() -> None:
+    figures = measured([100], [100])
+    figures.remark("drain", "any", "apscheduler", "it has no queue")
+
+    assert figures.is_good(figures.judge([Floor(OURS, BARE, least=0.5)]))
+
+
+def test_a_floor_may_be_a_ceiling() -> None:
+    (verdict,) = measured([70], [100]).judge([Floor(OURS, BARE, most=0.6)])
+
+    assert not verdict.is_good
+    assert verdict.floor.words == "<= 0.6"
+
+
+def test_floors_of_what_was_not_measured_say_nothing() -> None:
+    assert Figures().judge(FLOORS) == []
+
+
+def test_every_floor_names_its_row_and_one_bound() -> None:
+    assert all(floor.row and (floor.least is None) != (floor.most is None) for floor in FLOORS)
+    assert len({(floor.over, floor.under) for floor in FLOORS}) == len(FLOORS)
+    against = {floor.under.subject for floor in FLOORS if floor.under}
+    assert against == {"bare", "horae", "pgqueuer", "huey", *PEERS}
+
+
+def test_the_json_has_each_figure_with_its_spread() -> None:
+    figures = measured([3, 1, 2], [])
+    figures.remark("drain", "any", "apscheduler", "it has no queue")
+
+    told = json.loads(json.dumps(figures.as_json([])))
+
+    expected = {"case": "plan", "shape": "postgres", "subject": "horae", "unit": "runs/s"}
+    assert told["figures"] == [expected | {"median": 2, "low": 1, "high": 3, "values": [3, 1, 2]}]
+    assert told["remarks"] == [{"case": "drain", "shape": "any", "subject": "apscheduler", "why": "it has no queue"}]
+
+
+def test_the_table_has_figures_remarks_and_verdicts() -> None:
+    figures = measured([12_345], [30_000])
+    figures.remark("drain", "any", "apscheduler", "it has no queue")
+
+    text = as_text(figures, figures.judge([Floor(OURS, BARE, least=0.5)]))
+
+    assert "plan  postgres  horae  12,345  runs/s  12,345  12,345  1" in text
+    assert "drain  any    apscheduler  it has no queue" in text
+    assert "plan  postgres  runs/s  bare     0.41   >= 0.5  BELOW" in text
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert grid(("a", "b"), [("long", "x"), ("s", "y")]) == "a     b\n----  -\nlong  x\ns     y"
+
+
+@pytest.mark.parametrize(("value", "text"), [(12_345.6, "12,346"), (100, "100"), (12.34, "12.3"), (0.123, "0.12")])
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert short(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(17_000, "17 K"), (3_400_000, "3.4 M"), (0.25, "0.25"), (999, "999")])
+def test_numbers_on_charts_are_short(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+def test_the_longest_bar_fills_the_width_and_ours_stands_out() -> None:
+    chart = ET.fromstring(bars("a < b", "runs/s", [Bar("horae", 50, 40, 60, is_ours=True), Bar("other", 100, 90, 100)]))
+
+    _, ours, other = chart.findall(f"{SVG}rect")
+    assert float(ours.attrib["width"]) * 2 == float(other.attrib["width"]) == 460
+    assert ours.attrib["fill"] != other.attrib["fill"]
+    assert "a < b" in [text.text for text in chart.findall(f"{SVG}text")]
+
+
+def test_a_chart_of_no_bars_or_points_is_still_a_chart() -> None:
+    assert ET.fromstring(bars("t", "u", []))
+    assert "nothing was measured" in lines("t", "u", "jobs", {"a": [(0, 1)]})
+
+
+def test_lines_go_by_powers_of_ten() -> None:
+    chart = ET.fromstring(lines("t", "ms", "jobs", {"scan": [(10_000, 1), (100, 100), (1_000, 10)]}))
+
+    drawn = chart.find(f"{SVG}polyline")
+    assert drawn is not None
+    points = [tuple(map(float, point.split(","))) for point in drawn.attrib["points"].split()]
+    (x1, y1), (x2, y2), (x3, y3) = points
+    assert x2 - x1 == pytest.approx(x3 - x2, abs=0.2)
+    assert y2 - y1 == pytest.approx(y3 - y2, abs=0.2)
+    assert x1 < x2 < x3
+    assert y1 < y2 < y3  # down the page: less
+
+
+def test_charts_are_drawn_of_what_was_measured(tmp_path) -> None:
+    figures = measured([100], [200])
+    for count, value in ((10_000, 2.0), (100_000, 2.5)):
+        figures.add("growth", f"{count:,} jobs", "horae", {"scan ms": value, "database MB": 3})
+    figures.add("drain", "1 process", "horae", {"runs/s": 20})
+
+    assert draw(figures, tmp_path) == ["limits.svg", "growth-jobs.svg"]
+    assert all(ET.fromstring(path.read_text()) for path in tmp_path.iterdir())
