@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ import asyncpg
 import pytest
 
 import horae.store
+from horae.bench import fill
 from horae.store import claims, job_lists, plans, results, run_lists
 from horae.store.database import Statement
 from horae.store.postgres import SESSION, PostgresDatabase
@@ -119,6 +121,42 @@ async def test_hot_statements_use_indexes_even_without_statistics(name: str, pos
     scans = [line for line in plan if "Seq Scan" in line and not any(f"on {tiny}" in line for tiny in TINY)]
     assert scans == []
     assert not any(f"Sort Key: {column}" in line for line in plan for column in ("runs.", "timers.", "due_us"))
+
+
+async def test_hot_statements_never_walk_a_whole_table_of_which_they_want_a_part(postgres_database: str) -> None:
+    store = Store(PostgresDatabase(postgres_database))
+    await store.migrate()
+    await fill.add_jobs(store, 20_000, fill.SIX_HOURS)
+    await fill.add_waiting(store, 20_000, 20_000)
+    await fill.analyze(store)
+    await store.close()
+    connection = await asyncpg.connect(postgres_database, server_settings=SESSION)
+
+    walks = []
+    for mode in ("force_generic_plan", "force_custom_plan"):
+        await connection.execute(f"SET plan_cache_mode = {mode}")
+        for name, statement in HOT.items():
+            batch = [f"{fill.LINE}"] * 500
+            params = [batch if "#" in each else 1 for each in statement.for_postgres()[1]]
+            prepared = await connection.prepare(f"EXPLAIN {statement.for_postgres()[0]}")
+            values = [_fitting(value, kind.name) for value, kind in zip(params, prepared.get_parameters(), strict=True)]
+            plan = [row[0] for row in await prepared.fetch(*values)]
+            walks += [
+                f"{name}, {mode}: {line.strip()}"
+                for line, below in zip(plan, [*plan[1:], ""], strict=True)
+                if re.search(r"Scan using \w+ on (runs|jobs|timers|job_versions|history)", line)
+                and "Index Cond" not in below
+            ]
+    await connection.close()
+
+    assert walks == []
+
+
+def _fitting(value: object, kind: str) -> object:
+    """A value that a parameter of this type takes."""
+    if not isinstance(value, list):
+        return str(value) if kind in ("text", "varchar") else value
+    return value if kind == "text[]" else [1] * len(value)
 
 
 async def _migrated(url: str) -> None:

@@ -44,7 +44,8 @@ RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_
 """
 
 # PostgreSQL: so many rows of each line, in one statement. Materialized, because an IN with a LIMIT can be planned to
-# run its subselect again for each row and then takes more than it was asked for.
+# run its subselect again for each row and then takes more than it was asked for. An array, because a join was planned
+# with a hash of the whole backlog (208 ms for 500 of 100,000, against 8).
 CLAIM = Statement(f"""
 WITH taken AS MATERIALIZED (
     SELECT first.id
@@ -59,8 +60,7 @@ WITH taken AS MATERIALIZED (
     ) AS first
 )
 {_CLAIM} horae_fence()
-FROM taken
-WHERE runs.id = taken.id
+WHERE runs.id = ANY (ARRAY(SELECT taken.id FROM taken))
 {_CLAIMED}
 """)
 

@@ -1,0 +1,96 @@
+"""How PostgreSQL carries out each hot statement beside many jobs: `python -m bench.explain 10000000`.
+
+Prints EXPLAIN (ANALYZE, BUFFERS) of each on a private server, with batches as horae has them. Nothing is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bench.services import postgres
+from horae.bench import fill
+from horae.bench.place import Place
+from horae.core.document import schedule_of
+from horae.core.plan import Cursor, plan
+from horae.ports import Again, Decision, Ending
+from horae.store import results, trials
+from horae.store.database import Query, Rows, Transaction
+from horae.store.jobs import decode
+
+WAITING = 100_000
+WORKER = "explained"
+
+
+class Explained:
+    """A connection that carries verbs out and shows the plans of the statements that are asked for by name."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def run(self, title: str, transaction: Transaction[Any]) -> Any:
+        steps = transaction.steps()
+        try:
+            query = next(steps)
+            while True:
+                query = steps.send(await self._fetch(title, query))
+        except StopIteration as end:
+            return end.value
+
+    async def _fetch(self, title: str, query: Query) -> Rows:
+        text, params = query.statement.for_postgres()[0], query.statement.postgres_params(query.params)
+        if title:
+            savepoint = self._connection.transaction()
+            await savepoint.start()
+            lines = await self._connection.fetch(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF) {text}", *params)
+            await savepoint.rollback()
+            print(f"### {title}\n\n```\n{chr(10).join(line[0] for line in lines)}\n```\n", flush=True)
+        rows: Rows = await self._connection.fetch(text, *params)
+        return rows
+
+
+@asynccontextmanager
+async def _undone(connection: Any) -> AsyncIterator[None]:
+    transaction = connection.transaction()
+    await transaction.start()
+    yield
+    await transaction.rollback()
+
+
+async def explain(url: str, count: int) -> None:
+    place = Place(url)
+    hot = trials.HOT["postgres"]
+    async with place.fresh() as store:
+        await fill.add_jobs(store, count, [{"schedule": f"{n % 60} {n // 60} * * *"} for n in range(1440)])
+        await fill.add_waiting(store, WAITING, count)
+        await fill.analyze(store)
+        leases = await store.keep_leases(WORKER, 600_000_000, 0)
+        ahead_us = fill.DAY_US
+        connection = await place.connect()
+        try:
+            async with _undone(connection):
+                database = Explained(connection)
+                scan = await database.run("Scan of 1,000 due timers", hot.scan(sorted(leases.held), ahead_us, 1000))
+                decisions = []
+                for timer in scan.timers:
+                    definition = decode(timer.spec)
+                    cursor = Cursor(timer.job_id, definition, schedule_of(definition, timer.job_id, 0), timer.due_us, 0)
+                    planned = plan(cursor, scan.now_us, scan.now_us + ahead_us)
+                    decisions.append(Decision(timer, leases.held[timer.shard], planned))
+                await database.run("Plan of 1,000 runs", hot.plan(WORKER, decisions))
+                await database.run("Which lines wait", hot.look([fill.HEAD]))
+                claimed = await database.run("Claim of 500", hot.claim(WORKER, [(fill.LINE, 500)]))
+                again = [Again(run.run_id, run.token, 1_000_000, "exception", "boom") for run in claimed[:100]]
+                await database.run("Requeue of 100", results.requeue(WORKER, again))
+                endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]
+                await database.run("Settle of 400", hot.settle(WORKER, endings))
+        finally:
+            await connection.close()
+
+
+if __name__ == "__main__":
+    with postgres() as url:
+        asyncio.run(explain(url, int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000))
