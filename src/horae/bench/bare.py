@@ -20,6 +20,7 @@ from horae.core.plan import Cursor, plan
 from horae.ports import Decision, Ending
 from horae.store.database import Query, Rows, Transaction
 from horae.store.jobs import decode
+from horae.store.sqlite import system_now_us
 from horae.store.store import open_store
 from horae.store.trials import HOT
 
@@ -40,14 +41,23 @@ class Bare:
     async def fetch(self, query: Query) -> Rows:
         statement = query.statement
         if self._is_sqlite:
-            cursor = self._connection.execute(statement.for_sqlite(), statement.sqlite_params(query.params))
+            cursor = self._connection.execute(
+                statement.for_sqlite(), statement.sqlite_params(query.params, system_now_us())
+            )
             return cursor.fetchall() if cursor.description else []
         rows: Rows = await self._connection.fetch(statement.for_postgres()[0], *statement.postgres_params(query.params))
         return rows
 
-    async def first(self, transaction: Transaction[Any]) -> Rows:
-        """The rows of a verb's only statement."""
-        return await self.fetch(next(transaction.steps()))
+    async def rows(self, transaction: Transaction[Any]) -> Rows:
+        """Those of a verb's last statement, with nothing made of them where it has only one."""
+        steps = transaction.steps()
+        rows = await self.fetch(next(steps))
+        while not transaction.is_single:
+            try:
+                rows = await self.fetch(steps.send(rows))
+            except StopIteration:
+                break
+        return rows
 
     async def drive(self, transaction: Transaction[Any]) -> list[Query]:
         """A whole verb; what it asked."""
@@ -171,9 +181,9 @@ async def _drain(place: Place, bare: Bare) -> int:
     is_single = place.dialect == "postgres"
     done = 0
     while True:
-        await bare.first(hot.look([HEAD]))
+        await bare.rows(hot.look([HEAD]))
         async with bare.transaction(is_needed=not is_single):
-            rows = await bare.first(hot.claim(WORKER, [(LINE, BATCH)]))
+            rows = await bare.rows(hot.claim(WORKER, [(LINE, BATCH)]))
         if not rows:
             return done
         endings = [Ending(row["id"], row["token"], "succeeded", None, None, None) for row in rows]

@@ -135,9 +135,7 @@ class Place:
     async def connect(self) -> Any:
         """A connection as horae has it, with nothing around it."""
         if self.dialect == "sqlite":
-            connection = Connection(str(self._path), system_now_us)
-            connection.open_fence()
-            return connection.raw
+            return Connection(str(self._path), system_now_us).raw
         return await asyncpg.connect(self.url, server_settings=SESSION)
 
     @asynccontextmanager

@@ -40,6 +40,9 @@ CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
 # More than this is claimed in two parts abreast: the first starts while the database still works on the second.
 PART = 100
+# While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
+# long at most to be seen.
+LOOK_SECONDS = 0.05
 STRAY_US = 3_000_000
 HELD_SECONDS = 0.5
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
@@ -96,6 +99,8 @@ class Worker:
         self._stops: dict[str, str] = {}
         self._opener = Opener(store, secrets)
         self._lines = Lines(store, guard)
+        self._more: list[tuple[str, Bucket]] = []
+        self._look_again_at = 0.0
         self._claims_under_way = 0
         self._is_draining = False
         self._is_registered = False
@@ -115,24 +120,29 @@ class Worker:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
             return POLL_SECONDS  # the end of a run wakes us
-        worker = self.id
-        seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
-        if seen is None:
-            return HELD_SECONDS
-        if worker != self.id:
-            return 0.0  # given up meanwhile, and the new one has not said yet that it is there
-        if seen.due and await self._claim(seen.due, room):
-            return 0.0
-        return BUSY_SECONDS if seen.due else seen.seconds_to_next
+        if not self._more:
+            worker, now = self.id, asyncio.get_running_loop().time()
+            seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
+            if seen is None:
+                return HELD_SECONDS
+            if worker != self.id:
+                return 0.0  # given up meanwhile, and the new one has not said yet that it is there
+            if not seen.due:
+                return seen.seconds_to_next
+            self._more, self._look_again_at = seen.due, now + LOOK_SECONDS
+        claimed = await self._claim(self._more, room)
+        if claimed < room or asyncio.get_running_loop().time() > self._look_again_at:
+            self._more = []
+        return 0.0 if claimed else BUSY_SECONDS
 
-    async def _claim(self, due: list[tuple[str, Bucket]], room: int) -> bool:
+    async def _claim(self, due: list[tuple[str, Bucket]], room: int) -> int:
         free = [line for line in due if not line[1].is_gated]
         if room <= PART or not free:
             return await self._claim_and_start(due, room)
         half = room // 2
-        return any(await abreast(self._claim_and_start(due, room - half), self._claim_and_start(free, half)))
+        return sum(await abreast(self._claim_and_start(due, room - half), self._claim_and_start(free, half)))
 
-    async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> bool:
+    async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> int:
         worker = self.id
         self._claims_under_way += 1
         try:
@@ -140,10 +150,10 @@ class Worker:
             claimed = await self._lines.take(worker, due, room)
             hit("claim.after_commit")
             if worker != self.id:
-                return False  # given up while the claim was under way: these runs belong to a worker that is no more
+                return 0  # given up while the claim was under way: these runs belong to a worker that is no more
             if claimed:
                 await self._start(claimed)
-            return bool(claimed)
+            return len(claimed)
         finally:
             self._claims_under_way -= 1
 
@@ -288,6 +298,7 @@ class Worker:
         """Our runs are, or soon will be, somebody else's: end them now, report nothing, come back as somebody new."""
         warn("worker.gave_up", worker=self.id, running=len(self._held), why=why)
         self._is_registered = False
+        self._more = []
         if self._self_stop is not None:
             self._self_stop.cancel()
         for held in list(self._held.values()):
