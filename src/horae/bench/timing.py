@@ -37,7 +37,8 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
     Also milliseconds late by priority.
     """
     async with place.fresh() as store:
-        due_us = (await store.now() // SECOND_US + 12 + count // 8_000) * SECOND_US
+        # Filled in and served well before, also on a machine that is busy: at a load of ten 13 seconds were too few.
+        due_us = (await store.now() // SECOND_US + 20 + count // 4_000) * SECOND_US
         document = {"schedule": fill.once_at(due_us), "timezone": "UTC"} | ({"jitter": jitter} if jitter else {})
         await fill.add_jobs(store, count, [document], priorities=3)
         await fill.analyze(store)
