@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from horae.api.access import Access, KeyAccess, OpenAccess
 from horae.api.app import Around, make_app, make_waiting_app
+from horae.api.intake import Intake
 from horae.api.oidc import Issuer, OidcTokens
 from horae.commands import Caller, Commands
 from horae.config import Settings
@@ -243,6 +244,8 @@ def _server_config(app: Page) -> uvicorn.Config:
         timeout_graceful_shutdown=3,
         lifespan="off",
         server_header=False,
+        http=Intake,
+        ws="none",
     )
 
 

@@ -6,6 +6,7 @@ What a job's document means is core/document.py's to say.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections import deque
@@ -31,6 +32,9 @@ LARGE_BYTES = 256 << 10
 MOST_UNKNOWN = 20
 
 BODY_SECONDS = 30
+# Of a body that is too large, so much is taken and thrown away before it is refused.
+MOST_POURED_BYTES = 32 << 20
+POUR_SECONDS = 0.9
 
 _JSON = frozenset({"", "application/json", "text/json"})
 _NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -41,14 +45,27 @@ _LINE = re.compile(rb"\S[^\n]*")
 
 async def read_body(request: Request, most: int) -> bytes:
     told = request.headers.get("content-length", "")
-    if told.isdecimal() and (len(told) > 15 or int(told) > most):
-        raise _too_large(most)
     try:
         async with asyncio.timeout(BODY_SECONDS):
+            if told.isdecimal() and (len(told) > 15 or int(told) > most):
+                if "expect" not in request.headers:
+                    await _pour_away(request)
+                raise _too_large(most)
             return await _read_all(request, most)
     except TimeoutError:
         detail = f"The body did not arrive within {BODY_SECONDS} seconds."
         raise Refused(408, "slow_body", detail, headers={"Connection": "close"}) from None
+
+
+async def _pour_away(request: Request) -> None:
+    """Up to a limit: many callers read no answer before they have sent all, and would see a broken connection."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(POUR_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > MOST_POURED_BYTES:
+                    return
 
 
 async def _read_all(request: Request, most: int) -> bytes:

@@ -26,7 +26,7 @@ MOST_A_SECOND = 1_000_000
 # What a key may be narrowed to: the first words of the paths.
 SCOPES = (
     "jobs", "runs", "dead-letters", "schedules", "calendars", "forecast", "workers", "queues", "stats", "events",
-    "history", "secrets", "webhooks", "deliveries", "keys", "tenants", "audit",
+    "history", "secrets", "webhooks", "deliveries", "signing-secret", "keys", "tenants", "audit",
 )  # fmt: skip
 
 

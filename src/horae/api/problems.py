@@ -73,6 +73,7 @@ _TITLES = {
     415: "Not a kind of content that is read here",
     422: "The input breaks a rule",
     429: "Too much at this moment",
+    431: "Too large a head",
     500: "Something broke on our side",
     503: "Not available now",
 }
