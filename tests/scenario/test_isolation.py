@@ -5,15 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from starlette.applications import Starlette
 
-from horae.api.access import OPEN_SCOPE
+from horae.api import events, runs
+from horae.api.access import OPEN_SCOPE, KeyAccess
 from horae.api.keys import SCOPES
+from horae.core.access import key_hash
 from horae.ports import WorkerState
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
+from tests.scenario.conftest import app_over
 from tests.scenario.test_access import (
+    ADMIN,
     Client,
     admin,
     all_operations,
@@ -177,3 +182,45 @@ async def test_s14_a_cursor_that_was_made_up_is_refused_or_shows_only_ones_own(
             answer = await theirs.get(f"/{path}?cursor={spoilt}")
             assert answer.status_code == 422, (path, spoilt)
             assert answer.json()["errors"][0]["pointer"] == "/query/cursor"
+
+
+@pytest.fixture
+def lasting(store: Store) -> Starlette:
+    """As `app`, but streams go on until somebody ends them."""
+    return app_over(store, KeyAccess(key_hash(ADMIN), store, kept_seconds=0), is_stopping=lambda: False)
+
+
+@on_one_store
+@pytest.mark.parametrize("path", ["/events", "/runs/{run}/logs?follow=true"])
+async def test_s05_a_stream_ends_with_its_key(
+    lasting: Starlette, admin: Client, path: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(events, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(runs, "POLL_SECONDS", 0.01)
+    await admin.post("/jobs", json={"name": "a", "type": "noop"})
+    run = (await admin.post("/jobs/a/run")).json()["run_id"]
+    made = await new_key(admin)
+
+    async with client(lasting, made["key"]) as user:
+        stream = asyncio.create_task(user.get(path.format(run=run)))
+        assert not (await asyncio.wait([stream], timeout=0.3))[0]
+        await admin.delete(f"/keys/{made['key_id']}")
+        async with asyncio.timeout(5):
+            assert (await stream).status_code == 200
+
+
+@on_one_store
+async def test_s05_a_worker_that_waits_is_given_nothing_after_its_key_is_revoked(lasting: Starlette, admin: Client):
+    made = await new_key(admin, "worker")
+    await admin.post("/jobs", json={"name": "report", "type": "custom"})
+    claim = {"worker": "w", "handlers": ["report"], "holds": [], "wait": "20s"}
+
+    async with client(lasting, made["key"]) as worker:
+        waiting = asyncio.create_task(worker.post("/workers/claim", json=claim))
+        await asyncio.wait([waiting], timeout=0.2)
+        await admin.delete(f"/keys/{made['key_id']}")
+        run = (await admin.post("/jobs/report/run")).json()["run_id"]
+        async with asyncio.timeout(10):
+            assert (await waiting).json()["runs"] == []
+
+    assert (await admin.get(f"/runs/{run}")).json()["status"] == "QUEUED"

@@ -123,7 +123,7 @@ class Runs:
         quiet_seconds = 0.0
         # Servers hold the headers back until there is something to send with them.
         yield SIGN_OF_LIFE
-        while not self._is_stopping():
+        while not self._is_stopping() and await call.is_welcome():
             try:
                 # The run first: its output is complete by the time it is seen to be over.
                 row, _ = await self._views.run(tenant, run_id)
