@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup page types pictures run test browser sim bug chaos soak check lint format lock
+.PHONY: help setup page types pictures run test browser sim bug chaos soak fuzz rate check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -50,6 +50,12 @@ chaos: setup ## Real processes under every fault, one table; narrow it with CASE
 
 soak: setup ## Random faults for MINUTES=30: memory, backlog, processes, sockets and files stay where they are
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),30) $(ARGS)
+
+fuzz: setup ## schemathesis against a server on PostgreSQL, in every role, for MINUTES=10; a short run is part of `make test`
+	$(BIN)/python -m tests.services $(BIN)/python -m tests.system.fuzz $(or $(MINUTES),10)
+
+rate: setup ## How many jobs a second come in by batches, on a PostgreSQL that keeps what it is told; JOBS=50000 of each kind
+	$(BIN)/python -m tests.system.batch_rate $(or $(JOBS),50000)
 
 check: lint ## Format, lint, import rules, types, unit tests; under a minute
 	$(BIN)/pytest tests/unit

@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -107,7 +108,8 @@ def main() -> None:
     try:
         wait_until_ready(url, database, home / "log")
         environment = {"HORAE_ADMIN_KEY": KEY, "HORAE_DATABASE_URL": url, "HORAE_SECRET_KEY": "x" * 40}
-        folder = Path(tempfile.mkdtemp())
+        folder = home / "server"
+        folder.mkdir()
         subprocess.run([sys.executable, "-m", "horae", "migrate"], env=os.environ | environment, check=True, cwd=folder)
         server = Process(folder, "serve", "--roles", "api,scheduler", **environment)
         try:
@@ -121,6 +123,7 @@ def main() -> None:
     finally:
         database.terminate()
         database.wait()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 if __name__ == "__main__":
