@@ -11,6 +11,7 @@ import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -54,7 +55,8 @@ async def read_body(request: Request, most: int) -> bytes:
             return await _read_all(request, most)
     except TimeoutError:
         detail = f"The body did not arrive within {BODY_SECONDS} seconds."
-        raise Refused(408, "slow_body", detail, headers={"Connection": "close"}) from None
+        fault = Fault("", detail, "Send it again, over a better connection or in smaller parts.")
+        raise Refused(408, "slow_body", detail, [fault], {"Connection": "close"}) from None
 
 
 async def _pour_away(request: Request) -> None:
@@ -178,7 +180,9 @@ async def read_items(request: Request, body: bytes, name: str) -> list[Any | Hor
 def decode(body: bytes) -> Any:
     """JSON as RFC 8259 has it, and no name twice: of two values one would be lost without a word."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_VALUES:
-        raise Refused(413, "too_large", f"The body has more than {MOST_VALUES:,} values.")
+        raise _whole(
+            413, "too_large", f"The body has more than {MOST_VALUES:,} values.", "Send it in several requests."
+        )
     if not body.strip():
         raise _not_json("it is empty")
     try:
@@ -253,7 +257,8 @@ def _line(line: bytes, number: int) -> Any | HoraeError:
     try:
         return decode(line)
     except Refused as error:
-        return Refused(error.status, error.code, f"Line {number}: {error.detail}")
+        detail = f"Line {number}: {error.detail}"
+        return Refused(error.status, error.code, detail, [replace(fault, detail=detail) for fault in error.faults])
 
 
 async def _off_the_loop(read: Callable[[], Any], size: int) -> Any:
@@ -307,8 +312,16 @@ def _unsupported(request: Request, wanted: str) -> Refused:
 
 
 def _not_json(why: str) -> Refused:
-    return Refused(400, "not_json", f"The body is not JSON: {why}.")
+    return _whole(
+        400, "not_json", f"The body is not JSON: {why}.", 'Write one JSON object, such as {"name": "report"}.'
+    )
 
 
 def _too_large(most: int) -> Refused:
-    return Refused(413, "too_large", f"The body is larger than {most:,} bytes.")
+    hint = "Send less, or in several requests; many jobs at once go to POST /jobs:batch."
+    return _whole(413, "too_large", f"The body is larger than {most:,} bytes.", hint)
+
+
+def _whole(status: int, code: str, detail: str, hint: str) -> Refused:
+    """A fault of the body as a whole, to which the empty pointer points."""
+    return Refused(status, code, detail, [Fault("", detail, hint)])

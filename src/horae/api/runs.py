@@ -67,7 +67,8 @@ class Runs:
     async def create_many(self, call: Call) -> Reply:
         document = await call.document()
         fields = read_fields(document, {"job": _check_word, "runs": check_items}, deep=False)
-        missing = [Fault(f"/{name}", f'"{name}" is missing.') for name in ("job", "runs") if name not in fields]
+        hint = 'Write {"job": "report", "runs": [{}, {}]}.'
+        missing = [Fault(f"/{name}", f'"{name}" is missing.', hint) for name in ("job", "runs") if name not in fields]
         if missing:
             raise Invalid(missing)
         found, now_us = Collector(), await self._views.now()
