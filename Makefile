@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup page types pictures run test browser sim bug chaos soak bench check lint format lock
+.PHONY: help setup page types pictures run test browser sim bug chaos soak bench fuzz rate check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -53,6 +53,12 @@ soak: setup ## Random faults for MINUTES=30: memory, backlog, processes, sockets
 
 bench: setup ## How fast it is, beside the bare database and its peers; CASES=drain,plan picks, FULL=1 takes hours
 	$(BIN)/python -m bench --cases "$(CASES)" --peers "$(PEERS)" $(if $(FULL),--full) $(if $(QUICK),--quick) $(ARGS)
+
+fuzz: setup ## schemathesis against a server on PostgreSQL, in every role, for MINUTES=10; a short run is part of `make test`
+	$(BIN)/python -m tests.services $(BIN)/python -m tests.system.fuzz $(or $(MINUTES),10)
+
+rate: setup ## How many jobs a second come in by batches, on a PostgreSQL that keeps what it is told; JOBS=50000 of each kind
+	$(BIN)/python -m tests.system.batch_rate $(or $(JOBS),50000)
 
 check: lint ## Format, lint, import rules, types, unit tests; under a minute
 	$(BIN)/pytest tests/unit

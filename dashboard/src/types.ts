@@ -37,9 +37,9 @@ export type AuditList = {
 export type Backfill = {
   from: string;
   to: string;
-  max?: number;
-  dry_run?: boolean;
-  priority?: string | number;
+  max?: number | null;
+  dry_run?: boolean | null;
+  priority?: string | number | null;
 };
 
 export type BackfillPlan = {
@@ -74,10 +74,10 @@ export type Beaten = {
 };
 
 export type Calendar = {
-  exclude?: (string)[];
-  include?: (string)[];
-  holidays?: string;
-  subdivision?: string;
+  exclude?: (string)[] | null;
+  include?: (string)[] | null;
+  holidays?: string | null;
+  subdivision?: string | null;
 };
 
 export type CalendarAnswer = {
@@ -104,19 +104,19 @@ export type ChangeTenant = {
   max_running_runs?: number | null;
   requests_per_second?: number | null;
   max_payload_bytes?: number | null;
-  weight?: number;
-  paused?: boolean;
-  description?: string;
+  weight?: number | null;
+  paused?: boolean | null;
+  description?: string | null;
 };
 
 export type Claim = {
   worker: string;
-  node?: string;
-  queues?: (string)[];
+  node?: string | null;
+  queues?: (string)[] | null;
   handlers: (string)[];
-  slots?: number;
+  slots?: number | null;
   holds: (string)[];
-  wait?: string | number;
+  wait?: string | number | null;
 };
 
 export type Claimed = {
@@ -152,10 +152,10 @@ export type Completion = {
   fence: number;
   status: "succeeded" | "failed" | "cancelled" | "released";
   result?: unknown;
-  error?: string;
-  reason?: "exception" | "exit_code" | "timeout" | "payload_rejected";
-  retry_after?: string | number;
-  retryable?: boolean;
+  error?: string | null;
+  reason?: "exception" | "exit_code" | "timeout" | "payload_rejected" | null;
+  retry_after?: string | number | null;
+  retryable?: boolean | null;
 };
 
 export type DeadList = {
@@ -343,7 +343,7 @@ export type Key = {
   name: string;
   tenant: string;
   role: "viewer" | "operator" | "editor" | "admin" | "worker";
-  scopes: ("jobs" | "runs" | "dead-letters" | "schedules" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "keys" | "tenants" | "audit")[];
+  scopes: ("jobs" | "runs" | "dead-letters" | "schedules" | "calendars" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "deliveries" | "signing-secret" | "keys" | "tenants" | "audit")[];
   prefix: string;
   requests_per_second: number | null;
   status: "active" | "expired" | "revoked";
@@ -364,7 +364,7 @@ export type KeyShown = {
   name: string;
   tenant: string;
   role: "viewer" | "operator" | "editor" | "admin" | "worker";
-  scopes: ("jobs" | "runs" | "dead-letters" | "schedules" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "keys" | "tenants" | "audit")[];
+  scopes: ("jobs" | "runs" | "dead-letters" | "schedules" | "calendars" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "deliveries" | "signing-secret" | "keys" | "tenants" | "audit")[];
   prefix: string;
   requests_per_second: number | null;
   status: "active" | "expired" | "revoked";
@@ -395,9 +395,9 @@ export type LogPiece = {
 export type NewKey = {
   name: string;
   role: "viewer" | "operator" | "editor" | "admin" | "worker";
-  scopes?: ("jobs" | "runs" | "dead-letters" | "schedules" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "keys" | "tenants" | "audit")[];
+  scopes?: ("jobs" | "runs" | "dead-letters" | "schedules" | "calendars" | "forecast" | "workers" | "queues" | "stats" | "events" | "history" | "secrets" | "webhooks" | "deliveries" | "signing-secret" | "keys" | "tenants" | "audit")[] | null;
   expires_at?: string | null;
-  expires_in?: string | number;
+  expires_in?: string | number | null;
   requests_per_second?: number | null;
 };
 
@@ -408,9 +408,9 @@ export type NewTenant = {
   max_running_runs?: number | null;
   requests_per_second?: number | null;
   max_payload_bytes?: number | null;
-  weight?: number;
-  paused?: boolean;
-  description?: string;
+  weight?: number | null;
+  paused?: boolean | null;
+  description?: string | null;
 };
 
 export type Nothing = Record<string, unknown>;
@@ -422,9 +422,9 @@ export type Pause = {
 
 export type Preview = {
   schedule: string | (string)[] | null;
-  timezone?: string;
-  count?: number;
-  from?: string;
+  timezone?: string | null;
+  count?: number | null;
+  from?: string | null;
 };
 
 export type PreviewAnswer = {
@@ -487,9 +487,9 @@ export type Replay = {
     due_after?: string;
     due_before?: string;
   } | null;
-  dry_run?: boolean;
-  expected_count?: number;
-  rate?: number;
+  dry_run?: boolean | null;
+  expected_count?: number | null;
+  rate?: number | null;
 };
 
 export type ReplayPlan = {
@@ -509,7 +509,7 @@ export type Revoked = {
 };
 
 export type RotateKey = {
-  overlap?: string | number;
+  overlap?: string | number | null;
 };
 
 export type Run = {
@@ -564,7 +564,7 @@ export type RunList = {
 
 export type RunRequest = {
   payload?: unknown;
-  priority?: string | number;
+  priority?: string | number | null;
   run_at?: string | null;
 };
 
@@ -706,8 +706,8 @@ export type Webhook = {
   name: string;
   url: string;
   events: ("run.succeeded" | "run.failed" | "run.cancelled" | "run.unknown" | "run.skipped" | "run.missed" | "run.recovered" | "run.late" | "dead_letter.added")[];
-  late_after?: string | number;
-  is_active?: boolean;
+  late_after?: string | number | null;
+  is_active?: boolean | null;
 };
 
 export type WebhookAnswer = {
@@ -722,11 +722,11 @@ export type WebhookAnswer = {
 };
 
 export type WebhookChange = {
-  name?: string;
-  url?: string;
-  events?: ("run.succeeded" | "run.failed" | "run.cancelled" | "run.unknown" | "run.skipped" | "run.missed" | "run.recovered" | "run.late" | "dead_letter.added")[];
-  late_after?: string | number;
-  is_active?: boolean;
+  name?: string | null;
+  url?: string | null;
+  events?: ("run.succeeded" | "run.failed" | "run.cancelled" | "run.unknown" | "run.skipped" | "run.missed" | "run.recovered" | "run.late" | "dead_letter.added")[] | null;
+  late_after?: string | number | null;
+  is_active?: boolean | null;
 };
 
 export type WebhookList = {

@@ -19,7 +19,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from horae.api.access import Access, KeyAccess, OpenAccess
 from horae.api.app import Around, make_app, make_waiting_app
+from horae.api.intake import Intake
 from horae.api.oidc import Issuer, OidcTokens
+from horae.api.tools import in_brief
 from horae.commands import Caller, Commands
 from horae.config import Settings
 from horae.core.access import DEFAULT_TENANT, KEY_BYTES, key_hash, key_prefix, key_text
@@ -218,7 +220,7 @@ class App:
         try:
             await self.store.check_schema()
         except HoraeError as error:
-            reasons.append(error.detail)
+            reasons.append(in_brief(error))
         if self._node.guard.held:
             reasons.append(self._node.guard.held)
         return reasons
@@ -242,6 +244,8 @@ def _server_config(app: Page) -> uvicorn.Config:
         timeout_graceful_shutdown=3,
         lifespan="off",
         server_header=False,
+        http=Intake,
+        ws="none",
     )
 
 

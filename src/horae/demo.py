@@ -35,6 +35,7 @@ async def load_demo(settings: Settings, *, jobs: int, runs: int, days: int, tell
             await _make_jobs(store, range(first, min(first + JOBS_AT_ONCE, jobs)))
         tell(f"{jobs:,} jobs")
         await _make_runs(store, jobs, runs, days, tell)
+        await store.settle_runs()
     finally:
         await store.close()
 

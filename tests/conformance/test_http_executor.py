@@ -323,11 +323,14 @@ async def test_connections_are_kept_and_cookies_are_not(executor, site):
     assert not any("Cookie" in seen.headers for seen in site.seen)
 
 
-async def test_proxies_of_the_environment_are_ignored(executor, site, monkeypatch):
+async def test_proxies_and_passwords_of_the_environment_are_ignored(executor, site, monkeypatch, tmp_path):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login us password ours\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
 
     assert (await executor.run(call(site.url()), Lines())).succeeded
+    assert "Authorization" not in site.seen[0].headers
 
 
 @pytest.mark.parametrize("host", ["localhost", *filter(literal_address, REFUSED_HOSTS)])

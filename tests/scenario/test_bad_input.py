@@ -180,6 +180,9 @@ def test_every_route_refuses_a_bad_body_and_keeps_nothing_of_it(send: Send, meth
 
     assert 400 <= answer.status_code < 500, answer.text
     assert answer.json()["detail"]
+    if answer.status_code in (400, 422):
+        assert answer.json()["errors"]
+        assert all(fault["detail"] and fault["hint"] for fault in answer.json()["errors"]), answer.text
     assert (send("GET", "/v1/jobs").json(), send("GET", "/v1/runs").json()) == before
 
 

@@ -357,8 +357,9 @@ async def test_tenants_are_apart_and_a_key_of_a_worker_opens_nothing_else(store:
             }
             for tenant in ("ads", "default")
         }
-        assert names == {"ads": {"remote:ads:w1"}, "default": {"remote:default:w1"}}
-        foreign = await api.post("workers/remote:ads:w1/drain")
+        # Who looks after the whole installation sees all of it, until they act for one tenant.
+        assert names == {"ads": {"remote:ads:w1"}, "default": {"remote:ads:w1", "remote:default:w1"}}
+        foreign = await api.post("workers/remote:ads:w1/drain", headers=keys["default", "operator"])
         assert_problem(foreign, 404, "not_found")
         beat = {"runs": [{"run_id": run_id, "fence": run["fence"]}]}
         spoofed = await api.post("workers/remote:default:w1/heartbeat", json=beat, headers=keys["ads", "worker"])

@@ -13,7 +13,8 @@ import pytest
 
 from horae.api import body as body_module
 from horae.store.store import Store
-from tests.scenario.conftest import app_over
+from tests.scenario.conftest import app_over, client_of
+from tests.scenario.test_api import Flaky
 
 Api = httpx2.AsyncClient
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -160,3 +161,55 @@ async def test_the_loop_is_free_while_a_batch_is_read(api: Api, store: Store):
     watching.cancel()
 
     assert longest < 0.5
+
+
+class Paired:
+    """A store whose first save waits until the next slice is being checked."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.checked = 0
+        self._second = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def now(self) -> int:
+        self.checked += 1
+        if self.checked == 2:
+            self._second.set()
+        return await self._store.now()
+
+    async def create_jobs(self, *args: Any, **more: Any) -> Any:
+        async with asyncio.timeout(5):
+            await self._second.wait()
+        return await self._store.create_jobs(*args, **more)
+
+
+@pytest.mark.parametrize("shape", ["lines", "json", "json with a key"])
+async def test_a_slice_is_checked_while_the_one_before_it_is_saved(store: Store, shape: str):
+    jobs = [{"name": f"job-{number}", "type": "noop"} for number in range(1200)]
+    async with client_of(app_over(Paired(store))) as client:
+        if shape == "lines":
+            body = b"".join(json.dumps(job).encode() + b"\n" for job in jobs)
+            answer = await client.post(f"/v1{PATH}", content=in_parts(body, 4096), headers=NDJSON)
+        else:
+            key = {"Idempotency-Key": "k"} if shape == "json with a key" else {}
+            answer = await client.post(f"/v1{PATH}", json={"jobs": jobs}, headers=key)
+
+    assert (answer.json()["created"], answer.json()["failed"]) == (1200, 0)
+    assert [result["index"] for result in answer.json()["results"]] == list(range(1200))
+
+
+async def test_a_store_that_goes_away_during_a_stream_does_not_hide_what_was_saved(store: Store):
+    flaky = Flaky(store)
+    flaky.answers = 3
+    body = b"".join(line(f"job-{number}") for number in range(1700))
+    async with client_of(app_over(flaky)) as client:
+        answer = (await client.post(f"/v1{PATH}", content=in_parts(body, 4096), headers=NDJSON)).json()
+        flaky.answers = 1
+        away = await client.post(f"/v1{PATH}", content=in_parts(line("x"), 10), headers=NDJSON)
+
+    assert (answer["created"], answer["failed"]) == (1000, 700)
+    assert {result["error"]["code"] for result in answer["results"][1000:]} == {"unavailable"}
+    assert away.status_code == 503

@@ -18,9 +18,11 @@ from horae.store.store import Store
 from horae.testing import VAULT
 from horae.vault import tenant_secret
 from tests.conformance.conftest import StoreClock
+from tests.conformance.test_http_executor import Names
 from tests.conformance.world import LATE_SECONDS, TENANT, World
 from tests.scenario.asking import Api, assert_problem, create, pointers
-from tests.scenario.conftest import ADDRESS, app_over
+from tests.scenario.conftest import ADDRESS, app_over, client_of
+from tests.unit.test_egress import REFUSED_HOSTS
 from tests.unit.test_webhooks import accepts
 
 
@@ -200,7 +202,7 @@ async def test_a_job_names_a_webhook_as_its_channel(api: Api, world: World, rela
 async def test_what_does_not_arrive_is_sent_again_and_given_up_in_the_end(
     api: Api, world: World, relay: Relay, receiver: Any, clock: StoreClock
 ):
-    await hook(api, receiver, "run.failed")
+    secret = (await hook(api, receiver, "run.failed"))["secret"]
     job = (await create(api))["job_id"]
     await run_and_end(world, job, "a", "failed")
     receiver.status = 503
@@ -210,7 +212,9 @@ async def test_what_does_not_arrive_is_sent_again_and_given_up_in_the_end(
         await clock.advance(13 * 3600)
 
     ids = {headers["webhook-id"] for headers, _ in receiver.got}
-    assert (len(receiver.got), len(ids)) == (ATTEMPTS, 1)
+    times = {headers["webhook-timestamp"] for headers, _ in receiver.got}
+    assert (len(receiver.got), len(ids), len(times)) == (ATTEMPTS, 1, ATTEMPTS)
+    assert all(accepts(secret, *each) for each in receiver.got)
     (dead,) = (await api.get("deliveries", params={"state": "dead"})).json()["deliveries"]
     assert (dead["status"], dead["error"], dead["attempts"]) == (503, "HTTP 503 as you wish", ATTEMPTS)
 
@@ -241,6 +245,43 @@ async def test_a_private_address_is_reached_neither_by_name_nor_by_number(store:
     closed = WebhookSender(())
     assert (await closed.send("http://127.0.0.1:9/", {}, b""))[0] is None
     await closed.close()
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+async def test_s24_no_webhook_and_no_rule_of_a_job_names_a_private_host(store: Store):
+    async with client_of(app_over(store)) as open_to_all:
+        for host in REFUSED_HOSTS:
+            url = f"http://{host}/"
+            hooked = await open_to_all.post("/v1/webhooks", json={"name": "a", "url": url, "events": ["run.failed"]})
+            rule = {"url": url, "on": ["run.failed"]}
+            ruled = await open_to_all.post("/v1/jobs", json={"name": "a", "type": "noop", "notify": [rule]})
+            assert (hooked.status_code, ruled.status_code) == (422, 422), host
+
+
+async def test_s27_a_message_follows_no_redirect(receiver: Any):
+    async def elsewhere(request: web.Request) -> web.Response:
+        raise web.HTTPTemporaryRedirect(receiver.url)
+
+    app, sender = web.Application(), WebhookSender(allow_ranges("127.0.0.0/8"))
+    app.router.add_post("/", elsewhere)
+    async with TestServer(app) as server:
+        status, why = await sender.send(str(server.make_url("/")), {}, b"{}")
+    await sender.close()
+
+    assert (status, receiver.got) == (307, [])
+    assert (why or "").startswith("HTTP 307")
+
+
+async def test_s33_the_log_of_deliveries_tells_nothing_of_the_network(unused_tcp_port: int):
+    """Closed, silent and unreachable read alike, and no address that a name stands for is told."""
+    sender = WebhookSender(allow_ranges("127.0.0.0/8"), Names("127.0.0.1"))
+
+    named = await sender.send(f"http://hook.example:{unused_tcp_port}/", {}, b"{}")
+    plain = await sender.send(f"http://127.0.0.1:{unused_tcp_port}/", {}, b"{}")
+    await sender.close()
+
+    assert named == (None, f"could not connect to http://hook.example:{unused_tcp_port}")
+    assert "refused" in (plain[1] or "").lower()
 
 
 async def test_a_new_secret_signs_beside_the_old_one_for_a_day(

@@ -52,12 +52,14 @@ class Process:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
-    def call(self, method: str, path: str, body: Any = None, key: str = "") -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: Any = None, key: str = "", tenant: str = "") -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
         if key:
             request.add_header("Authorization", f"Bearer {key}")
+        if tenant:
+            request.add_header("X-Horae-Tenant", tenant)
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, _read(answer.read())

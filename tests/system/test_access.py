@@ -79,6 +79,18 @@ def test_s02_a_fresh_serve_has_no_default_key_and_one_that_it_made(start: Any, t
     assert "place 1" in broken.stdout
 
 
+def test_s12_a_key_in_the_address_is_not_in_the_log(start: Any, tmp_path: Path) -> None:
+    key = "root-key-in-the-address"
+    server = start("serve", "--database-url", f"sqlite:///{tmp_path}/h.db", HORAE_ADMIN_KEY=key)
+    server.wait_ready()
+
+    for path in (f"/v1/jobs?key={key}", f"/v1/nothing?token={key}"):
+        assert server.call("GET", path, key=key)[0] in (404, 422)
+    server.terminate()
+
+    assert key not in server.log.read_text()
+
+
 def test_s05_a_key_revoked_on_one_node_is_dead_on_the_other_within_five_seconds(
     start: Any, postgres_database: str
 ) -> None:

@@ -93,3 +93,16 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch):
         parse_calendar({"holidays": "DE"})
     assert refused.value.faults[0].hint == 'Run: pip install "horae[calendars]"'
     assert len(parse_calendar({"exclude": ["2026-12-25"]}).exclude) == 1
+
+
+@pytest.mark.parametrize("field", ["holidays", "subdivision", "exclude", "include"])
+@pytest.mark.parametrize("value", [{}, False, 0])
+def test_what_is_empty_but_of_the_wrong_kind_is_refused(field: str, value: object):
+    with pytest.raises(Invalid) as refused:
+        check_days({"exclude": ["2026-12-25"], "holidays": "DE"} | {field: value})
+
+    assert [fault.pointer for fault in refused.value.faults] == [f"/{field}"]
+
+
+def test_null_is_the_same_as_absent():
+    assert check_days({"exclude": None, "include": None, "holidays": "DE", "subdivision": None}) == {"holidays": "DE"}

@@ -11,10 +11,12 @@ from horae.api.schema_words import (
     COUNT_OR_NULL,
     DURATION,
     FLAG,
+    NAME,
     TEXT,
     TEXT_OR_NULL,
     TIME,
     TIME_OR_NULL,
+    TOKEN,
     TRUE,
     Schema,
     array,
@@ -105,7 +107,7 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
     "KeyList": page("keys", "Key"),
     "NewKey": sent(
         {
-            "name": TEXT,
+            "name": NAME,
             "role": _ROLE,
             "scopes": _SCOPES,
             "expires_at": TIME_OR_NULL,
@@ -136,7 +138,7 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
         }
     ),
     "TenantList": page("tenants", "Tenant"),
-    "NewTenant": sent({"tenant": TEXT, **_QUOTAS}, "tenant"),
+    "NewTenant": sent({"tenant": TOKEN, **_QUOTAS}, "tenant"),
     "ChangeTenant": sent(_QUOTAS),
     "Queue": record(_QUEUE),
     "QueueList": listing("queues", "Queue"),

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 
 import msgspec
@@ -38,7 +39,7 @@ from horae.api.keys import Keys
 from horae.api.limiter import Limiter
 from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
-from horae.api.problems import Broken, Refused, problem_answer
+from horae.api.problems import Broken, Refused, problem_answer, status_of
 from horae.api.query import read_query
 from horae.api.remote import Remote
 from horae.api.roles import with_roles
@@ -181,7 +182,8 @@ class Door:
         if once is not None and (answer := await self._views.recall(once)) is not None:
             document = msgspec.json.decode(answer.body)
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
-        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_streamed)
+        is_welcome = partial(self._is_welcome, request, operation, caller)
+        call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_welcome, is_streamed)
         is_change = operation.method != "GET"
         if is_change:
             hit("change.before_commit")
@@ -195,6 +197,15 @@ class Door:
             with suppress(Unavailable):
                 await self._views.remember(once, Answer(reply.status, reply.body.decode()))
         return self._send(reply)
+
+    async def _is_welcome(self, request: Request, operation: Operation, caller: Caller) -> bool:
+        try:
+            again = await self._access.caller(request.headers, caller.address or "")
+            check_role(operation, again)
+        except HoraeError as error:
+            # What cannot be found out now will be soon.
+            return status_of(error) not in (401, 403)
+        return again.tenant == caller.tenant
 
     def _send(self, reply: Reply) -> Response:
         headers = dict(reply.headers)

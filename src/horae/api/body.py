@@ -6,10 +6,12 @@ What a job's document means is core/document.py's to say.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -32,6 +34,9 @@ LARGE_BYTES = 256 << 10
 MOST_UNKNOWN = 20
 
 BODY_SECONDS = 30
+# Of a body that is too large, so much is taken and thrown away before it is refused.
+MOST_POURED_BYTES = 32 << 20
+POUR_SECONDS = 0.9
 
 _JSON = frozenset({"", "application/json", "text/json"})
 _NDJSON = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"})
@@ -42,14 +47,28 @@ _LINE = re.compile(rb"\S[^\n]*")
 
 async def read_body(request: Request, most: int) -> bytes:
     told = request.headers.get("content-length", "")
-    if told.isdecimal() and (len(told) > 15 or int(told) > most):
-        raise _too_large(most)
     try:
         async with asyncio.timeout(BODY_SECONDS):
+            if told.isdecimal() and (len(told) > 15 or int(told) > most):
+                if "expect" not in request.headers:
+                    await _pour_away(request)
+                raise _too_large(most)
             return await _read_all(request, most)
     except TimeoutError:
         detail = f"The body did not arrive within {BODY_SECONDS} seconds."
-        raise Refused(408, "slow_body", detail, headers={"Connection": "close"}) from None
+        fault = Fault("", detail, "Send it again, over a better connection or in smaller parts.")
+        raise Refused(408, "slow_body", detail, [fault], {"Connection": "close"}) from None
+
+
+async def _pour_away(request: Request) -> None:
+    """Up to a limit: many callers read no answer before they have sent all, and would see a broken connection."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(POUR_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > MOST_POURED_BYTES:
+                    return
 
 
 async def _read_all(request: Request, most: int) -> bytes:
@@ -162,7 +181,9 @@ async def read_items(request: Request, body: bytes, name: str) -> list[Any | Hor
 def decode(body: bytes) -> Any:
     """JSON as RFC 8259 has it, and no name twice: of two values one would be lost without a word."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") > MOST_VALUES:
-        raise Refused(413, "too_large", f"The body has more than {MOST_VALUES:,} values.")
+        raise _whole(
+            413, "too_large", f"The body has more than {MOST_VALUES:,} values.", "Send it in several requests."
+        )
     if not body.strip():
         raise _not_json("it is empty")
     try:
@@ -246,7 +267,8 @@ def _line(line: bytes, number: int) -> Any | HoraeError:
     try:
         return decode(line)
     except Refused as error:
-        return Refused(error.status, error.code, f"Line {number}: {error.detail}")
+        detail = f"Line {number}: {error.detail}"
+        return Refused(error.status, error.code, detail, [replace(fault, detail=detail) for fault in error.faults])
 
 
 async def _off_the_loop(read: Callable[[], Any], size: int) -> Any:
@@ -300,8 +322,16 @@ def _unsupported(request: Request, wanted: str) -> Refused:
 
 
 def _not_json(why: str) -> Refused:
-    return Refused(400, "not_json", f"The body is not JSON: {why}.")
+    return _whole(
+        400, "not_json", f"The body is not JSON: {why}.", 'Write one JSON object, such as {"name": "report"}.'
+    )
 
 
 def _too_large(most: int) -> Refused:
-    return Refused(413, "too_large", f"The body is larger than {most:,} bytes.")
+    hint = "Send less, or in several requests; many jobs at once go to POST /jobs:batch."
+    return _whole(413, "too_large", f"The body is larger than {most:,} bytes.", hint)
+
+
+def _whole(status: int, code: str, detail: str, hint: str) -> Refused:
+    """A fault of the body as a whole, to which the empty pointer points."""
+    return Refused(status, code, detail, [Fault("", detail, hint)])

@@ -22,7 +22,7 @@ class Calendars:
         return [
             get("/calendars", "listCalendars", "The named calendars", self.list, gives="CalendarList"),
             get(path, "getCalendar", "One calendar", self.get, gives="CalendarAnswer"),
-            put(path, "putCalendar", define, self.put, (), days, "CalendarAnswer"),
+            put(path, "putCalendar", define, self.put, (), days, "CalendarAnswer", also={201: "CalendarAnswer"}),
             delete(path, "deleteCalendar", "Forget a calendar that no job names", self.delete, gives="DeletedCalendar"),
         ]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from horae.api.body import read_fields
 from horae.api.operation import NOTHING, Call, Operation, Reply, get, post
+from horae.api.problems import Refused
 from horae.api.shapes import stats_answer, worker_answer
 from horae.commands import Commands
-from horae.core.access import is_shown
+from horae.core.access import DEFAULT_TENANT, is_shared
 from horae.core.errors import NotFound
 from horae.ports import StoredRow, ViewStore
 
@@ -25,17 +26,31 @@ class Fleet:
         ]
 
     async def workers(self, call: Call) -> Reply:
-        return Reply({"workers": [worker_answer(row) for row in await self._shown(call)]})
+        """A shared worker's host is the business of those who run it."""
+        is_told = call.caller.is_of_the_house
+        rows = await self._shown(call)
+        return Reply(
+            {"workers": [worker_answer(row, is_host_told=is_told or not is_shared(row["id"])) for row in rows]}
+        )
 
     async def drain(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        if not is_shown(call.word("worker"), call.caller.tenant):
-            raise NotFound(f"There is no live worker {call.word('worker')}.")
-        await self._commands.fleet.drain_worker(call.caller, call.word("worker"), call.once)
-        return Reply({"worker_id": call.word("worker"), "state": "draining"}, 202)
+        worker = call.word("worker")
+        if not call.caller.may_know(worker):
+            raise NotFound(f"There is no live worker {worker}.")
+        if is_shared(worker) and not call.caller.is_of_the_house:
+            await self._refuse_shared(call, worker)
+        await self._commands.fleet.drain_worker(call.caller, worker, call.once)
+        return Reply({"worker_id": worker, "state": "draining"}, 202)
+
+    async def _refuse_shared(self, call: Call, worker: str) -> None:
+        """It runs the runs of others too. One that nobody has is left to be not found."""
+        if any(row["id"] == worker for row in await self._views.workers()):
+            detail = f'Worker {worker} is shared by all tenants; this is for keys of the tenant "{DEFAULT_TENANT}".'
+            raise Refused(403, "shared_worker", detail)
 
     async def stats(self, call: Call) -> Reply:
         return Reply(stats_answer(await self._views.stats(call.caller.tenant), await self._shown(call)))
 
     async def _shown(self, call: Call) -> list[StoredRow]:
-        return [row for row in await self._views.workers() if is_shown(row["id"], call.caller.tenant)]
+        return [row for row in await self._views.workers() if call.caller.may_know(row["id"])]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items, require, stream_lines
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
@@ -106,59 +106,68 @@ class Jobs:
 
     async def create_many(self, call: Call) -> Reply:
         if call.is_streamed:
-            return _batch_answer(await self._create_streamed(call), call.request_id)
+            return _batch_answer(await self._create_slices(call, stream_lines(call.request, PART)), call.request_id)
         items = await read_items(call.request, call.body, "jobs")
-        create = self._create_all if call.query.get("atomic") else self._create_parts
-        return _batch_answer(await create(call, items), call.request_id)
+        if call.query.get("atomic"):
+            return _batch_answer(await self._create_all(call, items), call.request_id)
+        return _batch_answer(await self._create_slices(call, _sliced(items)), call.request_id)
 
-    async def _create_streamed(self, call: Call) -> Sequence[str | HoraeError]:
+    async def _create_slices(
+        self, call: Call, slices: AsyncIterator[list[Any | HoraeError]]
+    ) -> Sequence[str | HoraeError]:
         """One slice is read and checked while the one before it is saved. A slice that is being saved when the caller
         goes away is saved to its end.
         """
         answers: list[str | HoraeError] = []
         saving: asyncio.Task[Sequence[str | HoraeError]] | None = None
+        start = 0
         try:
-            async for items in stream_lines(call.request, PART):
-                documents = [item for item in items if not isinstance(item, HoraeError)]
-                parsed = await self._commands.jobs.parse(call.caller, documents)
+            async for items in slices:
+                parsed = await self._parse_slice(call, items, is_first=not start)
                 answers += await saving if saving is not None else []
-                saving = asyncio.create_task(self._save_part(call, items, parsed))
+                part = call.once and call.once.part(start)
+                saving = asyncio.create_task(self._save_slice(call, items, parsed, part))
+                start += len(items)
         finally:
             answers += await saving if saving is not None else []
+        if answers and all(isinstance(answer, Unavailable) for answer in answers):
+            raise cast("Unavailable", answers[0])
         return answers
 
-    async def _save_part(
-        self, call: Call, items: list[Any | HoraeError], parsed: list[NewJob | Invalid]
+    async def _parse_slice(
+        self, call: Call, items: list[Any | HoraeError], *, is_first: bool
+    ) -> list[NewJob | Invalid] | Unavailable:
+        """With a key, a repeat goes on where this ended. Without one, what was done before must be told."""
+        documents = [item for item in items if not isinstance(item, HoraeError)]
+        try:
+            return await self._commands.jobs.parse(call.caller, documents) if documents else []
+        except Unavailable as error:
+            if is_first or call.once is not None:
+                raise
+            return error
+
+    async def _save_slice(
+        self,
+        call: Call,
+        items: list[Any | HoraeError],
+        parsed: list[NewJob | Invalid] | Unavailable,
+        once: Once | None,
     ) -> Sequence[str | HoraeError]:
         try:
-            return _merged(items, await self._commands.jobs.save(call.caller, parsed, None, atomic=False))
+            if isinstance(parsed, Unavailable):
+                raise parsed
+            return _merged(
+                items, await self._commands.jobs.save(call.caller, parsed, once, atomic=False) if parsed else []
+            )
         except (Unavailable, Conflict) as error:
+            if once is not None:
+                raise
             return _merged(items, repeat(error))
 
     async def _create_all(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
         if any(isinstance(item, HoraeError) for item in items):
             return _merged(items, repeat(undone()))
         return await self._commands.jobs.create_many(call.caller, items, call.once, atomic=True) if items else []
-
-    async def _create_parts(self, call: Call, items: list[Any | HoraeError]) -> Sequence[str | HoraeError]:
-        answers: list[str | HoraeError] = []
-        for start in range(0, len(items), PART):
-            part = items[start : start + PART]
-            try:
-                answers += await self._create_part(call, part, call.once and call.once.part(start))
-            except Unavailable as error:
-                # With a key, a repeat goes on where this ended. Without one, what was done must be told.
-                if call.once is not None or not answers:
-                    raise
-                answers += [error] * len(part)
-        return answers
-
-    async def _create_part(
-        self, call: Call, items: list[Any | HoraeError], once: Once | None
-    ) -> Sequence[str | HoraeError]:
-        documents = [item for item in items if not isinstance(item, HoraeError)]
-        made = await self._commands.jobs.create_many(call.caller, documents, once, atomic=False) if documents else []
-        return _merged(items, made)
 
     async def list(self, call: Call) -> Reply:
         sort, limit = call.query.get("sort", "name"), call.query.get("limit", DEFAULT_LIMIT)
@@ -240,6 +249,11 @@ def _merged(items: list[Any | HoraeError], answers: Iterable[str | HoraeError]) 
     """Lines that could not be read are their own answers; the others have one each, in order."""
     told = iter(answers)
     return [item if isinstance(item, HoraeError) else next(told) for item in items]
+
+
+async def _sliced(items: list[Any | HoraeError]) -> AsyncIterator[list[Any | HoraeError]]:
+    for start in range(0, len(items), PART):
+        yield items[start : start + PART]
 
 
 def _batch_answer(answers: Sequence[str | HoraeError], request_id: str) -> Reply:

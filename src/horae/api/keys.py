@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from horae.api.body import check_instant, read_fields, require
 from horae.api.operation import Call, Operation, Reply, Takes, delete, get, post
+from horae.api.problems import Refused
 from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, before_of, cut
 from horae.api.runs import refuse_past
 from horae.api.shapes import key_answer
@@ -22,8 +25,8 @@ OVERLAP_US = 3_600_000_000
 MOST_A_SECOND = 1_000_000
 # What a key may be narrowed to: the first words of the paths.
 SCOPES = (
-    "jobs", "runs", "dead-letters", "schedules", "forecast", "workers", "queues", "stats", "events", "history",
-    "secrets", "webhooks", "keys", "tenants", "audit",
+    "jobs", "runs", "dead-letters", "schedules", "calendars", "forecast", "workers", "queues", "stats", "events",
+    "history", "secrets", "webhooks", "deliveries", "signing-secret", "keys", "tenants", "audit",
 )  # fmt: skip
 
 
@@ -32,6 +35,14 @@ def _scopes(value: Any, pointer: str) -> tuple[str, ...]:
         raise refuse(pointer, f"a list of {', '.join(SCOPES)}", value, ["jobs", "runs"])
     check = choice(*SCOPES)
     return tuple(dict.fromkeys(check(each, f"{pointer}/{index}") for index, each in enumerate(value)))
+
+
+def _refuse_wider(call: Call, scopes: Sequence[str], pointer: str) -> None:
+    """Nobody gets a key, new or in the place of another, that opens more than the one they came with."""
+    own = call.caller.key.scopes if call.caller.key else ()
+    if own and (not scopes or not set(scopes) <= set(own)):
+        detail = f"Your key may only use {', '.join(own)}; this one would open more."
+        raise Refused(403, "scope_needed", detail, [Fault(pointer, detail, f'Write "scopes": {json.dumps(own)}.')])
 
 
 FIELDS = {
@@ -85,6 +96,7 @@ class Keys:
     async def create(self, call: Call) -> Reply:
         fields = read_fields(await call.document(), FIELDS)
         require(fields, {"name": 'Write "name": "deploy".', "role": 'Write "role": "editor".'})
+        _refuse_wider(call, fields.get("scopes", ()), "/scopes")
         fields["expires_us"] = await self._expiry(fields.pop("expires_at", None), fields.pop("expires_in", None))
         return await self._shown(call, *await self._commands.keys.create(call.caller, fields, call.once))
 
@@ -94,6 +106,8 @@ class Keys:
     async def rotate(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), {"overlap": parse_duration})
         overlap_us = fields.get("overlap", OVERLAP_US)
+        old = await self._views.key(call.caller.tenant, call.word("key"))
+        _refuse_wider(call, json.loads(old["scopes"]), "/key")
         made = await self._commands.keys.rotate(call.caller, call.word("key"), overlap_us, call.once)
         return await self._shown(call, *made)
 

@@ -92,11 +92,14 @@ _WORDS = {
     "tenant": "The name of a tenant",
     "queue": "The name of a queue",
 }
+_EMPTY = {"type": "string", "maxLength": 0}
 _KEEPER = " For admins of the tenant default alone."
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
-    return {"name": parameter.name, "in": "query", "schema": parameter.schema, "description": parameter.about}
+    """An empty one counts as not given."""
+    schema = parameter.schema if parameter.schema == TEXT else {"anyOf": [parameter.schema, _EMPTY]}
+    return {"name": parameter.name, "in": "query", "schema": schema, "description": parameter.about}
 
 
 def _headers(operation: Operation) -> list[dict[str, Any]]:
@@ -140,7 +143,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
 def _response(name: str) -> dict[str, Any]:
     if name in ("Text", "Stream"):
         media = ("text/plain", "text/event-stream") if name == "Text" else ("text/event-stream",)
-        content = {each: {"schema": TEXT} for each in media}
+        content = {each: {"schema": _EVENT if each == "text/event-stream" else TEXT} for each in media}
     elif name == "Lines":
         content = {NDJSON: {"schema": TEXT}}
     else:
@@ -148,10 +151,14 @@ def _response(name: str) -> dict[str, Any]:
     return {"description": "Done", "content": content}
 
 
+# Of a stream each event is described, as readers of such files understand it.
+_EVENT = {"type": "object", "properties": dict.fromkeys(("id", "event", "data"), TEXT)}
+
+
 def _content(name: str, media: str) -> dict[str, Any]:
-    """What a body looks like, with an example. Lines are a text to JSON Schema."""
+    """What a body looks like, with an example. Of lines JSON Schema can say nothing: each is answered for itself."""
     if not media.endswith("/json"):
-        return {"schema": TEXT, "example": '{"name": "one", "type": "noop"}\n{"name": "two", "type": "noop"}\n'}
+        return {"schema": ANY, "example": '{"name": "one", "type": "noop"}\n{"name": "two", "type": "noop"}\n'}
     told: dict[str, Any] = {"schema": ref(name)}
     return told | {"example": _EXAMPLES[name]} if name in _EXAMPLES else told
 

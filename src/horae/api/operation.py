@@ -24,7 +24,10 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request that has come through the door: who asks, with which parameters, body and idempotency key."""
+    """One request that has come through the door: who asks, with which parameters, body and idempotency key.
+
+    What takes long asks `is_welcome` now and then: a key that was revoked meanwhile, or a token that ran out, ends it.
+    """
 
     request: Request
     request_id: str
@@ -33,6 +36,7 @@ class Call:
     query: Mapping[str, Any]
     body: bytes
     once: Once | None
+    is_welcome: Callable[[], Awaitable[bool]]
     is_streamed: bool = False
 
     def word(self, name: str) -> str:

@@ -73,6 +73,7 @@ _TITLES = {
     415: "Not a kind of content that is read here",
     422: "The input breaks a rule",
     429: "Too much at this moment",
+    431: "Too large a head",
     500: "Something broke on our side",
     503: "Not available now",
 }
@@ -86,7 +87,7 @@ _DUPLICATE = "Another request took the same name or id at this moment. Nothing w
 
 
 def problem_of(error: HoraeError, request_id: str) -> dict[str, Any]:
-    status = _status(error)
+    status = status_of(error)
     faults = error.faults if isinstance(error, Invalid | Refused) else []
     return {
         "type": f"urn:horae:problem:{error.code}",
@@ -111,7 +112,7 @@ def problem_answer(error: HoraeError, request_id: str, **more: Any) -> Response:
     return Response(json.dumps(document).encode(), document["status"], headers, MEDIA_TYPE)
 
 
-def _status(error: HoraeError) -> int:
+def status_of(error: HoraeError) -> int:
     if isinstance(error, Refused):
         return error.status
     return next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)

@@ -221,7 +221,9 @@ QUEUE = Parameter("queue", _text, "Of this queue")
 AT = Parameter("at", check_instant, "The instant to explain; the next due time if left out", TIME)
 ATOMIC = Parameter("atomic", _flag, "All or none", FLAG)
 FOLLOW = Parameter("follow", _flag, "As server-sent events, until the run is over", FLAG)
-ATTEMPT = Parameter("attempt", _number, "Only of this attempt", {"type": "integer", "minimum": 1})
+ATTEMPT = Parameter(
+    "attempt", _number, "Only of this attempt", {"type": "integer", "minimum": 0, "maximum": 999_999_999}
+)
 FROM = Parameter("from", check_instant, "From this time on, not before now; now if left out", TIME)
 TO = Parameter("to", check_instant, "Until this time; a day later if left out", TIME)
 BUCKET = Parameter("bucket", duration(1_000_000, 86_400_000_000, "1m"), "How long each stretch is", _LENGTH)

@@ -102,7 +102,7 @@ class Remote:
         )
 
         async def is_over() -> bool:
-            return self._is_stopping() or await call.request.is_disconnected()
+            return self._is_stopping() or await call.request.is_disconnected() or not await call.is_welcome()
 
         given = await self._workers.claim(call.caller.tenant, ask, is_over)
         return Reply(

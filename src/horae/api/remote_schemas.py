@@ -9,11 +9,13 @@ from horae.api.schema_words import (
     ANY,
     DURATION,
     FLAG,
+    NAME,
     NUMBER,
     OBJECT,
     TEXT,
     TEXT_OR_NULL,
     TIME,
+    TOKEN,
     TRUE,
     Schema,
     array,
@@ -23,9 +25,6 @@ from horae.api.schema_words import (
 )
 
 _FENCE: Schema = {"type": "integer", "minimum": 1}
-_NAME: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}
-
-
 _RUN: Schema = {
     "run_id": TEXT,
     "job_id": TEXT,
@@ -60,9 +59,9 @@ REMOTE_EXAMPLES: dict[str, Any] = {
 REMOTE_SCHEMAS: dict[str, Schema] = {
     "Claim": sent(
         {
-            "worker": _NAME,
-            "node": TEXT,
-            "queues": array(_NAME, default=["default"]),
+            "worker": TOKEN,
+            "node": NAME,
+            "queues": array(TOKEN, default=["default"]),
             "handlers": array(TEXT, minItems=1),
             "slots": {"type": "integer", "minimum": 1, "default": 1},
             "holds": array(TEXT),

@@ -120,7 +120,7 @@ class Runs:
         attempt, seq = _last_event(call, only)
         quiet = Quiet()
         yield SIGN_OF_LIFE
-        while not self._is_stopping():
+        while not self._is_stopping() and await call.is_welcome():
             try:
                 # The run first: its output is complete by the time it is seen to be over.
                 row, _ = await self._views.run(tenant, run_id)

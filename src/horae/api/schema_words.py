@@ -8,6 +8,8 @@ from typing import Any
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
+NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
+TOKEN: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}
 TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 TIME: Schema = {"type": "string", "format": "date-time"}
 TIME_OR_NULL: Schema = {"type": ["string", "null"], "format": "date-time"}
@@ -40,7 +42,17 @@ def record(properties: Schema, *, optional: Iterable[str] = (), **more: Any) -> 
 
 
 def sent(properties: Schema, *required: str) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(required)}
+    """What is asked for: null is the same as absent, and nothing else is taken."""
+    told = {name: each if name in required else or_null(each) for name, each in properties.items()}
+    return {"type": "object", "properties": told, "required": list(required), "additionalProperties": False}
+
+
+def or_null(schema: Schema) -> Schema:
+    if "type" not in schema:
+        return schema
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    told = {**schema, "type": [*types, *(["null"] if "null" not in types else [])]}
+    return told | {"enum": [*schema["enum"], None]} if "enum" in schema else told
 
 
 def listing(name: str, item: str) -> Schema:

@@ -14,6 +14,7 @@ from horae.api.schema_words import (
     COUNT_OR_NULL,
     DURATION,
     FLAG,
+    NAME,
     NUMBER,
     OBJECT,
     TEXT,
@@ -40,7 +41,7 @@ _SCHEDULE: Schema = {
 
 
 _JOB: Schema = {
-    "name": TEXT,
+    "name": NAME,
     "schedule": _SCHEDULE,
     "timezone": TEXT,
     "type": {"type": "string", "examples": list(TYPES)},
@@ -239,7 +240,7 @@ SCHEMAS: dict[str, Schema] = {
     "Runs": array(ref("Run")),
     "RunList": page("runs", "Run"),
     "RunRequest": sent(_RUN_REQUEST),
-    "RunBatch": sent({"job": TEXT, "runs": array(ref("RunRequest"))}, "job", "runs"),
+    "RunBatch": sent({"job": NAME, "runs": array(ref("RunRequest"))}, "job", "runs"),
     "RunId": record({"run_id": TEXT}),
     "RunIds": record({"created": COUNT, "run_ids": array(TEXT)}),
     "DeadList": page("dead_letters", "Run"),

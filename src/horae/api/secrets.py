@@ -22,7 +22,7 @@ class Secrets:
         path, value = "/secrets/{secret}", Takes("Secret")
         return [
             get("/secrets", "listSecrets", "Names of secrets, never values", self.list, gives="SecretList"),
-            put(path, "putSecret", "Set a secret", self.put, (), value, "SecretAnswer"),
+            put(path, "putSecret", "Set a secret", self.put, (), value, "SecretAnswer", also={201: "SecretAnswer"}),
             delete(path, "deleteSecret", "Forget a secret", self.delete, gives="DeletedSecret"),
         ]
 

@@ -154,10 +154,10 @@ def _diff(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]
     ]
 
 
-def worker_answer(row: StoredRow) -> dict[str, Any]:
+def worker_answer(row: StoredRow, *, is_host_told: bool = True) -> dict[str, Any]:
     return {
         "worker_id": row["id"],
-        "node": row["node"],
+        "node": row["node"] if is_host_told else "shared",
         "state": _worker_state(row),
         "slots": row["slots"],
         "running": row["running"],

@@ -14,6 +14,7 @@ from horae.api.schema_words import (
     TEXT_OR_NULL,
     TIME,
     TIME_OR_NULL,
+    TOKEN,
     TRUE,
     Schema,
     array,
@@ -28,7 +29,7 @@ from horae.core.webhooks import EVENTS
 _DATES: Schema = array({"type": "string", "format": "date"})
 _DAYS: Schema = {"exclude": _DATES, "include": _DATES, "holidays": TEXT, "subdivision": TEXT}
 _WEBHOOK: Schema = {
-    "name": TEXT,
+    "name": TOKEN,
     "url": TEXT,
     "events": array(one_of(EVENTS)),
     "late_after": DURATION,

@@ -15,7 +15,7 @@ from horae.api.operation import Call, Operation, Reply, Takes, post
 from horae.api.problems import Refused, problem_answer
 from horae.core.checks import Check, integer
 from horae.core.duration import format_instant
-from horae.core.errors import Fault, HoraeError, Invalid
+from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 from horae.core.schedule import parse_schedule, upcoming, warnings
 from horae.core.words import describe
 from horae.core.zone import check_zone, local
@@ -102,7 +102,12 @@ class Health:
         except TimeoutError:
             return [f"The store did not answer within {READY_SECONDS:g} s."]
         except HoraeError as error:
-            return [error.detail]
+            return [in_brief(error)]
+
+
+def in_brief(error: HoraeError) -> str:
+    """Addresses and the words of drivers are for the log: whoever asks may be anybody."""
+    return f"{error.detail.partition(':')[0]}." if isinstance(error, Unavailable) else error.detail
 
 
 def _plain(reply: Reply) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horae.core.access import DEFAULT_TENANT, NO_QUOTA, KeyFacts, Quota
+from horae.core.access import DEFAULT_TENANT, NO_QUOTA, KeyFacts, Quota, serves
 from horae.core.errors import Fault, Invalid
 from horae.ports import Asked, Once
 
@@ -28,6 +28,16 @@ class Caller:
     def is_keeper(self) -> bool:
         """Whether this is an admin of the whole installation, not only of a tenant."""
         return self.role == "admin" and self.home == DEFAULT_TENANT
+
+    @property
+    def is_of_the_house(self) -> bool:
+        """Whether this is one of those who run the installation, in whatever role, and looks at it as such."""
+        return self.home == DEFAULT_TENANT
+
+    def may_know(self, worker: str) -> bool:
+        """Shared workers and their own; who looks after the whole installation knows all of them."""
+        is_everywhere = self.is_keeper and self.tenant == DEFAULT_TENANT
+        return is_everywhere or serves(worker, self.tenant)
 
     def asked(self, once: Once | None) -> Asked:
         return Asked(self.actor, once, self.key.id if self.key else None, self.address, self.request_id)

@@ -19,6 +19,9 @@ from horae.core.job import Definition
 from horae.core.templates import Templates
 from horae.ports import JobStore, NewJob, Once
 
+# A large batch must not hold up everybody else, least of all the slice before it, which is being saved meanwhile.
+AT_A_TIME = 20
+
 
 class JobCommands:
     def __init__(self, store: JobStore, new_id: Callable[[], str], wake: Callable[[], None], allow: Allow) -> None:
@@ -46,8 +49,8 @@ class JobCommands:
         parsed = []
         for number, document in enumerate(documents):
             parsed.append(self._parse(document, caller, now_us))
-            if number % 100 == 99:
-                await asyncio.sleep(0)  # a large batch must not hold up everybody else
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
         return await with_known_secrets(self._store, caller, parsed)
 
     def _parse(self, document: object, caller: Caller, now_us: int) -> NewJob | Invalid:

@@ -42,9 +42,14 @@ def worker_id(tenant: str, name: str) -> str:
     return f"{_REMOTE}:{tenant}:{name.removeprefix(f'{_REMOTE}:{tenant}:')}"
 
 
-def is_shown(worker: str, tenant: str) -> bool:
-    """Whether a tenant may know of this worker: those of the house, and its own."""
-    return not worker.startswith(f"{_REMOTE}:") or worker.startswith(f"{_REMOTE}:{tenant}:")
+def is_shared(worker: str) -> bool:
+    """Whether it is one of the house, which runs the runs of every tenant."""
+    return not worker.startswith(f"{_REMOTE}:")
+
+
+def serves(worker: str, tenant: str) -> bool:
+    """Whether it may run runs of this tenant: those of the house may, and those that came with a key of the tenant."""
+    return is_shared(worker) or worker.startswith(f"{_REMOTE}:{tenant}:")
 
 
 def key_text(random: bytes) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -148,6 +149,7 @@ def at_origin(fault: Fault, origins: Mapping[str, str]) -> Fault:
     return Fault(pointer, detail, hint)
 
 
+@lru_cache(maxsize=4096)
 def kind_of(text: str) -> str:
     """The schedule type of one schedule text."""
     if _INSTANT.match(text):

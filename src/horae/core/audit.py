@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -84,12 +85,17 @@ def masked(value: Any, name: str = "") -> Any:
             return {key: masked(item, key) for key, item in value.items()}
         case list() | tuple():
             return [masked(item, name) for item in value]
-        case str() if _SECRET.search(name) and not _REFERENCE.search(value):
+        case str() if _is_secret(name) and not _REFERENCE.search(value):
             return MASK
         case str():
-            return _IN_URL.sub(rf"\1{MASK}", value)
+            return _IN_URL.sub(rf"\1{MASK}", value) if "=" in value else value
         case _:
             return value
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

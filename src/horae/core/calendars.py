@@ -128,7 +128,7 @@ def parse_calendar(value: object, pointer: str = "/calendar") -> Calendar:
     name = value.get("name", "")
     if not isinstance(name, str) or ("name" in value and not _NAME.fullmatch(name)):
         faults.append(Fault(f"{pointer}/name", "Must be the name of a calendar.", 'Write "company-days".'))
-    exclude = _dates(value.get("exclude", []), f"{pointer}/exclude", faults)
+    exclude = _dates([] if value.get("exclude") is None else value["exclude"], f"{pointer}/exclude", faults)
     include = _dates(value["include"], f"{pointer}/include", faults) if value.get("include") is not None else None
     country, subdivision = _texts(value, pointer, faults)
     if faults:
@@ -242,7 +242,7 @@ def _dates(value: object, pointer: str, faults: list[Fault]) -> frozenset[int]:
 
 
 def _texts(value: Mapping[str, Any], pointer: str, faults: list[Fault]) -> tuple[str, str]:
-    country, subdivision = value.get("holidays") or "", value.get("subdivision") or ""
+    country, subdivision = ("" if (text := value.get(key)) is None else text for key in ("holidays", "subdivision"))
     for key, text in (("holidays", country), ("subdivision", subdivision)):
         if not isinstance(text, str) or not (text == "" or (text.isascii() and text.isalnum())) or len(text) > 20:
             faults.append(Fault(f"{pointer}/{key}", "Must be a code of letters.", 'Write "DE", or "BY" for Bavaria.'))

@@ -49,7 +49,7 @@ class Collector:
 
 def refuse(pointer: str, wanted: str, value: object, example: object = None, hint: str = "") -> Invalid:
     """The error of one value: the rule, what was seen, and an example to paste."""
-    fix = hint or (f"Write {snippet(pointer, example)}." if example is not None else "")
+    fix = hint or (f"Write {snippet(pointer, example)}." if example is not None else f"Write {wanted}.")
     return Invalid([Fault(pointer, f"{label(pointer)} must be {wanted}; got {shown(value)}.", fix)])
 
 

@@ -207,6 +207,8 @@ def without_limits(schedule: Schedule) -> Schedule:
 
 
 def kind(schedule: Schedule) -> str:
+    if len(schedule.lines) == 1:
+        return _KINDS[type(schedule.lines[0])]
     kinds = {_KINDS[type(line)] for line in schedule.lines}
     return next((name for name in _KINDS.values() if name in kinds), "MANUAL")
 

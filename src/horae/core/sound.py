@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 from horae.core.checks import MOST_FAULTS, escape, label
 from horae.core.errors import Fault
@@ -18,27 +19,28 @@ def unsound(document: object) -> list[Fault]:
     return [] if _is_sound(document, DEEPEST) else list(islice(_flaws(document, "", DEEPEST), MOST_FAULTS))
 
 
-def _is_sound(value: object, room: int) -> bool:
+def _is_sound(value: Any, room: int) -> bool:
     """Plain loops, and the common types first: every document comes through here."""
-    match value:
-        case str():
-            return _is_storable(value)
-        case dict():
-            if room <= 0:
+    kind = type(value)
+    if kind is str:
+        return _is_storable(value)
+    if kind is int:
+        return bool(-LARGEST_INTEGER < value < LARGEST_INTEGER)
+    if kind is dict:
+        for key in value:
+            if type(key) is not str or not _is_storable(key):
                 return False
-            for key, item in value.items():
-                if not isinstance(key, str) or not _is_storable(key) or not _is_sound(item, room - 1):
-                    return False
-            return True
-        case list():
-            if room <= 0:
-                return False
-            for item in value:  # noqa: SIM110 a generator costs twice as much
-                if not _is_sound(item, room - 1):
-                    return False
-            return True
-        case _:
-            return _flaw(value) is None
+        return room > 0 and _are_sound(value.values(), room - 1)
+    if kind is list:
+        return room > 0 and _are_sound(value, room - 1)
+    return _flaw(value) is None
+
+
+def _are_sound(values: Iterable[Any], room: int) -> bool:
+    for value in values:  # noqa: SIM110 a generator costs twice as much
+        if not _is_sound(value, room):
+            return False
+    return True
 
 
 def _is_storable(value: str) -> bool:

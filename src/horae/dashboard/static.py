@@ -64,7 +64,7 @@ class Page:
 
     def _find(self, scope: Scope) -> File | None:
         path: str = scope["path"]
-        if path == "/" or path.split("/")[1] in ROOMS:
+        if path == "/" or path[1:].partition("/")[0] in ROOMS:
             return self._files[INDEX]
         return self._files.get(path)
 

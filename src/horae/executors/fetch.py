@@ -7,10 +7,11 @@ from typing import Any
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
+from yarl import URL
 
-from horae.core.egress import Allow, read_url
+from horae.core.egress import Allow
 from horae.core.errors import Unavailable
-from horae.executors.http import guarded_session
+from horae.executors.http import guarded_session, locate
 
 MOST_BYTES = 256 * 1024
 TOTAL_SECONDS = 5.0
@@ -26,12 +27,11 @@ class Fetcher:
     async def json(self, url: str) -> Any:
         """Raises Unavailable when there is no such document to be had."""
         try:
-            read_url(url)
-            return json.loads(await self._bytes(url))
+            return json.loads(await self._bytes(locate(url)[1]))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, RecursionError) as error:
             raise Unavailable(f"{url} could not be fetched: {error or type(error).__name__}") from error
 
-    async def _bytes(self, url: str) -> bytes:
+    async def _bytes(self, url: URL) -> bytes:
         timeout = aiohttp.ClientTimeout(total=TOTAL_SECONDS)
         async with (
             guarded_session(self._allow, self._resolver) as session,

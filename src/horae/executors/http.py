@@ -120,8 +120,8 @@ class HttpExecutor:
                 middlewares=None if call.method == "POST" else (_send_once,),
             ) as response:
                 answer = await read_answer(response, self._body_cap, self._read_cap)
-        except aiohttp.ConnectionTimeoutError:
-            return _End(failed("exception", self._unreached(call, "timed out")))
+        except aiohttp.ConnectionTimeoutError as error:
+            return self._explain(call, error)
         except TimeoutError:
             return _End(timed_out(request))
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -133,30 +133,46 @@ class HttpExecutor:
         return self._session
 
     def _explain(self, call: _Call, error: Exception) -> _End:
-        host = call.destination.host
-        match error:
-            case aiohttp.ClientConnectorError() if error.os_error.errno == errno.EACCES:
-                return _End(rejected(f"{host}: {error.os_error.strerror}"), is_healthy=None)
-            case aiohttp.ClientConnectorDNSError():
-                return _End(failed("exception", f"the name {host} could not be resolved"))
-            case aiohttp.ClientConnectorCertificateError():
-                return _End(failed("exception", f"{host}: the certificate is not valid: {error.certificate_error}"))
-            case aiohttp.ClientSSLError():
-                return _End(failed("exception", f"{host}: no TLS connection: {error.os_error}"))
-            case aiohttp.ClientConnectorError():
-                return _End(failed("exception", self._unreached(call, os.strerror(error.os_error.errno or 0))))
-            case aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError():
-                return _End(failed("exception", f"{host}: {_LOST}"))
-            case ValueError():
-                return _End(rejected(str(error)), is_healthy=None)
-            case _:
-                return _End(failed("exception", f"{host}: {error or type(error).__name__}"))
+        told = trouble(call.destination, self._allow, error)
+        if is_refused(error) or (isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError)):
+            return _End(rejected(told), is_healthy=None)
+        return _End(failed("exception", told))
 
-    def _unreached(self, call: _Call, detail: str) -> str:
-        """One message for closed, filtered and unreachable: a job must not serve as a port scanner."""
-        address = call.destination.address
-        is_open = address is not None and is_listed(address, self._allow)
-        return f"could not connect to {call.destination.origin}" + (f": {detail}" if is_open else "")
+
+def is_refused(error: Exception) -> bool:
+    """Whether the guard, not the network, said no."""
+    return isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno == errno.EACCES
+
+
+def trouble(destination: Destination, allow: Allow, error: Exception) -> str:
+    """Why there was no answer, in words that tell nothing of a network that the caller cannot see."""
+    host = destination.host
+    match error:
+        case aiohttp.ClientConnectorError() if is_refused(error):
+            return f"{host}: {error.os_error.strerror}"
+        case aiohttp.ClientConnectorDNSError():
+            return f"the name {host} could not be resolved"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"{host}: the certificate is not valid: {error.certificate_error}"
+        case aiohttp.ClientSSLError():
+            return f"{host}: no TLS connection: {error.os_error}"
+        case aiohttp.ConnectionTimeoutError():
+            return _unreached(destination, allow, "timed out")
+        case aiohttp.ClientConnectorError():
+            return _unreached(destination, allow, os.strerror(error.os_error.errno or 0))
+        case aiohttp.ClientOSError() | aiohttp.ServerDisconnectedError():
+            return f"{host}: {_LOST}"
+        case ValueError():
+            return str(error)
+        case _:
+            return f"{host}: {error or type(error).__name__}"
+
+
+def _unreached(destination: Destination, allow: Allow, detail: str) -> str:
+    """One message for closed, filtered and unreachable: a job must not serve as a port scanner."""
+    address = destination.address
+    is_open = address is not None and is_listed(address, allow)
+    return f"could not connect to {destination.origin}" + (f": {detail}" if is_open else "")
 
 
 def guarded_session(
@@ -228,7 +244,7 @@ def _limits(timeout_seconds: float) -> aiohttp.ClientTimeout:
 
 def _call_of(request: Request) -> _Call:
     target = request.target
-    destination, url = _locate(target["url"])
+    destination, url = locate(target["url"])
     method = target.get("method") or "POST"
     headers = _own_headers(request)
     body, content_type = (None, "") if method in BODILESS else _body_of(request, target)
@@ -240,7 +256,7 @@ def _call_of(request: Request) -> _Call:
 
 
 @lru_cache(maxsize=4096)
-def _locate(text: str) -> tuple[Destination, URL]:
+def locate(text: str) -> tuple[Destination, URL]:
     """The URL as it was checked and as aiohttp will read it; ValueError if they should ever disagree."""
     destination, url = read_url(text), URL(text)
     host = url.raw_host or ""

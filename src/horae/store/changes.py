@@ -209,8 +209,9 @@ def _first(definition: Definition, held: Held, left: Undecided, *, after_us: int
 
 
 def _write_version(tenant: str, actor: str, held: Held, definition: Definition, version: int) -> Steps[None]:
+    schedule = schedule_of(definition, held.id, held.row["created_us"])
     name, type_, kind, queue, priority, bucket, group, attempts, is_once, _ = columns_of(
-        definition, held.id, tenant, held.row["created_us"]
+        definition, schedule, held.id, tenant
     )
     yield UPDATE_JOB(
         id=held.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from horae.core.access import is_shown
+from horae.core.access import serves
 from horae.core.document import schedule_of
 from horae.core.errors import NotFound
 from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
@@ -36,7 +36,7 @@ SELECT id FROM history WHERE job_id = :id AND due_us = :at_us AND status <> 'ski
 AHEAD = Statement("""
 SELECT count(*) AS n
 FROM (SELECT 1 FROM runs r
-      WHERE r.state = 'queued' AND r.queue = :queue AND r.priority < :priority
+      WHERE r.tenant = :tenant AND r.state = 'queued' AND r.queue = :queue AND r.priority < :priority
         AND r.available_us <= (SELECT horae_now())
       LIMIT 100) AS first
 """)
@@ -128,13 +128,13 @@ def _pauses(events: Rows) -> list[Pause]:
 
 
 def _fleet(job: Row, definition: Definition) -> Steps[Fleet]:
-    shown = [w for w in (yield WORKERS()) if is_shown(w["id"], job["tenant"])]
+    shown = [w for w in (yield WORKERS()) if serves(w["id"], job["tenant"])]
     workers = [w for w in shown if w["expires_us"] > w["now_us"] and w["state"] == "active"]
     of_queue = [w for w in workers if {"*", definition.queue} & set(json.loads(w["queues"]))]
     need = need_of(definition)
     able = [w for w in of_queue if not need or need in json.loads(w["needs"])]
     priority = int(bucket_of(definition, job["tenant"]).split("|")[2])
-    ahead = (yield AHEAD(queue=definition.queue, priority=priority))[0]["n"]
+    ahead = (yield AHEAD(tenant=job["tenant"], queue=definition.queue, priority=priority))[0]["n"]
     limits: dict[str, Any] = {
         row["queue"]: row["is_paused"] for row in (yield LIMITS_OF(tenant=job["tenant"], queue=definition.queue))
     }

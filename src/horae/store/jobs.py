@@ -11,7 +11,7 @@ from horae.core.document import first_due, schedule_of, schedule_type
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
-from horae.core.schedule import next_after
+from horae.core.schedule import Schedule, next_after
 from horae.core.webhooks import Watch
 from horae.ports import NewJob, NewRun
 from horae.store.calendars import USE, use_of, with_calendars
@@ -192,7 +192,7 @@ def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[N
             # Straight into the queue: an immediate job does not wait for a planner.
             runs.append(_scheduled_run(job, tenant, due_us))
             due_us = next_after(schedule, due_us) if (definition.max_runs or 2) > 1 else None
-        rows.append((job.id, tenant, *columns_of(definition, job.id, tenant, now_us)))
+        rows.append((job.id, tenant, *columns_of(definition, schedule, job.id, tenant)))
         versions.append((job.id, 1, encode(definition).decode()))
         timers.append((job.id, shard_of(job.id), due_us, 1 if is_now else 0))
         labels += [(tenant, f"{key}:{value}", job.id) for key, value in definition.labels.items()]
@@ -218,11 +218,11 @@ def _scheduled_run(job: NewJob, tenant: str, due_us: int) -> tuple[Any, ...]:
     return (id_, job.id, "schedule", priority, bucket, due_us, due_us, None, None)
 
 
-def columns_of(definition: Definition, job_id: str, tenant: str, created_us: int) -> tuple[Any, ...]:
+def columns_of(definition: Definition, schedule: Schedule, job_id: str, tenant: str) -> tuple[Any, ...]:
     return (
         definition.name,
         definition.type,
-        schedule_type(definition, schedule_of(definition, job_id, created_us)),
+        schedule_type(definition, schedule),
         definition.queue,
         PRIORITY_NUMBER[definition.priority],
         bucket_of(definition, tenant),

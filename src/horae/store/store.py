@@ -265,6 +265,7 @@ class Store:
         return self.control.run(fleet.leave(worker))
 
     make_runs = _verb(demo.finished)
+    settle_runs = _verb(demo.settle)
 
     async def make_days(self, days: int) -> None:
         """Only PostgreSQL keeps days apart."""

@@ -38,7 +38,8 @@ SELECT wanted.id, (SELECT max(h.id) FROM history h
                    WHERE h.job_id = wanted.id AND h.id >= :from_id AND h.ended_us >= :from_us) AS run_id
 FROM {rows:wanted(id text)}
 """)
-RECENT_US = 86_400_000_000
+_DAY_US = 86_400_000_000
+LOOKS_BACK_US = (_DAY_US, 8 * _DAY_US, 10**18)
 
 LIVE_RUN = """
 SELECT r.id, r.job_id, j.name AS job_name, r.tenant, r.version, r.cause, r.queue, r.priority, r.state AS status,
@@ -131,16 +132,15 @@ def with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
     """Each row with the latest run of its job, if there is one, as `latest`."""
     if not rows:
         return []
-    since_us = rows[0]["now_us"] - RECENT_US
     latest = {row["id"]: row["live_id"] for row in rows if row["live_id"]}
-    for from_us in (since_us, 0):
-        wanted = (
-            [(row["id"],) for row in rows if row["id"] not in latest] if not from_us else [(r["id"],) for r in rows]
-        )
+    wanted = [(row["id"],) for row in rows]
+    for back_us in LOOKS_BACK_US:
+        from_us = max(0, rows[0]["now_us"] - back_us)
         ended = (yield LATEST(wanted=wanted, from_us=from_us, from_id=first_id_at(from_us))) if wanted else []
         for row in ended:
             if row["run_id"]:
                 latest[row["id"]] = max(row["run_id"], latest.get(row["id"], ""))
+        wanted = [(row["id"],) for row in rows if row["id"] not in latest]
     ids = [(id_,) for id_ in latest.values() if id_]
     by_id = {run["id"]: run for run in ((yield RUNS_BY_ID(wanted=ids, tenant=tenant)) if ids else [])}
     return [{**row, "latest": by_id.get(latest.get(row["id"], ""))} for row in rows]

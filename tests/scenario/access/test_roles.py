@@ -9,7 +9,7 @@ import pytest
 from starlette.applications import Starlette
 
 from horae.api.roles import GLOBAL, LEAST, ROLE_OF
-from horae.core.access import ROLES, includes
+from horae.core.access import KEY_ROLES, ROLES, includes
 from horae.store.store import Store
 from tests.scenario.access.doors import ADMIN, Client, all_operations, client, closed, new_key, on_one_store, problem
 
@@ -26,7 +26,7 @@ def test_every_operation_names_its_least_role():
 
 
 @on_one_store
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", KEY_ROLES)
 async def test_s16_every_operation_is_open_to_its_role_and_those_above_alone(store: Store, admin: Client, role: str):
     app = closed(store)
     made = await new_key(admin, role)
