@@ -33,7 +33,7 @@ def completion(shell: str) -> None:
 def _asked(where: str, list_name: str, field: str, **query: Any) -> Callable[..., list[str]]:
     """A completion by the names that the server knows. A server that is away or slow completes nothing."""
 
-    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    def complete(ctx: click.Context, _: object, incomplete: str) -> list[str]:
         from horae.cli.client import Client, Failure
         from horae.cli.context import find_place
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
 from horae.cli.start import start
 from horae.cli.times import read_time
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COLUMNS: list[Column] = [
     ("run", "run_id"),
@@ -59,6 +62,12 @@ class Runs(Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_own = not args or args[0] in ctx.help_option_names or self.get_command(ctx, args[0]) is not None
         return super().parse_args(ctx, args if is_own else ["start", *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = job_names(ctx, self, incomplete)
+        return [*super().shell_complete(ctx, incomplete), *(CompletionItem(name) for name in names)]
 
 
 @click.group(cls=Runs)
