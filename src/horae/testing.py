@@ -36,7 +36,6 @@ from horae.vault import Vault
 from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
-RETENTION_US = 10**15
 # Between two looks whether the clock may be set forward: every mover has had a turn.
 STEP_SECONDS = 30.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -124,6 +123,7 @@ class Horae:
         self._start_us = start_us
         self._skew_us = 0
         self._settings = Settings(database_url="sqlite:///:memory:", is_dev=True, **settings)
+        self._retention_us = round(self._settings.retention_days * 86_400_000_000)
         python = PythonExecutor(handlers, in_threads=False)
         noop = NoopExecutor()
         self._executors: dict[str, Executor] = {"noop": noop, "python": python, "custom": python, **(executors or {})}
@@ -225,10 +225,10 @@ class Horae:
 
     async def verify(self) -> Report:
         """The check of everything that happened so far against the promise."""
-        return check([line async for block in self.store.export(RETENTION_US) for line in block.splitlines()])
+        return check([line async for block in self.store.export(self._retention_us) for line in block.splitlines()])
 
     async def why(self, job: str, at_us: int | None = None) -> dict[str, Any]:
-        return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), RETENTION_US)
+        return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), self._retention_us)
 
     def _now_us(self) -> int:
         return self._start_us + self._skew_us + round(self._loop.time() * 1e6)

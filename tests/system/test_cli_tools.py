@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from horae.cli import client
 from tests.system.harness import Process, free_port, wait_for
-from tests.system.shell import Shell
+from tests.system.shell import Done, Shell
 
 ADMIN = "an-admin-key-of-forty-characters-or-more"
 
@@ -302,3 +303,32 @@ def test_jobs_become_a_crontab_that_is_the_same_when_it_comes_back(horae: Shell)
     back = horae.ok("import", "crontab", "-", "--dry-run", "-o", "yaml", input=written).out
     assert "date +%F && /usr/bin/backup --all" in back
     assert "Europe/Berlin" in back
+
+
+def test_every_exit_code_has_its_case(horae: Shell, guarded: Process, tmp_path: Path) -> None:
+    horae.ok("job", "create", "coded", "--manual", "--command", "exit 1", "--retries", "0")
+    horae.ok("job", "create", "endless", "--manual", "--command", "echo begun; sleep 30")
+    (tmp_path / "jobs.yaml").write_text("name: coded\nschedule: '@manual'\ntarget: {command: other}\n")
+    cases: dict[int, Done] = {
+        0: horae("job", "list"),
+        1: horae("diff", "jobs.yaml"),
+        2: horae("job", "list", "--nonsense"),
+        3: horae("run", "coded", "--wait"),
+        4: horae("job", "show", "nothing"),
+        5: Shell(tmp_path, guarded.port)("whoami"),
+        6: horae("job", "create", "coded", "--noop"),
+        7: horae("job", "create", "wrong", "--cron", "61 9 * * *"),
+        8: horae("run", "endless", "--wait", "--timeout", "200ms"),
+        9: Shell(tmp_path, free_port())("job", "list"),
+        10: horae("pause", "coded", "nothing"),
+    }
+
+    assert {wanted: done.code for wanted, done in cases.items()} == {code: code for code in range(client.PARTLY + 1)}
+    # Every failure but a difference says what to do next, or what is wrong with what.
+    assert [code for code, done in cases.items() if code > 3 and "error[" not in done.err] == []
+    for code in (5, 7, 8, 9):
+        assert "hint: " in cases[code].err
+    interrupted, _ = horae.on_terminal("run", "endless", "--follow", typed=b"\x03", when=b"begun")
+    assert interrupted == client.INTERRUPTED
+    ids = horae.ok("run", "list", "--job", "endless", "--status", "running", "-q").out
+    horae.ok("run", "cancel", "-", input=ids)

@@ -1,4 +1,4 @@
-"""No block of commands, code or settings in the docs escapes: test_docs runs it by its mark, or it has its test here."""
+"""No block of commands, code or settings in the docs escapes: test_docs runs it by its mark, or it has a test here."""
 
 from __future__ import annotations
 
