@@ -332,3 +332,19 @@ def test_every_exit_code_has_its_case(horae: Shell, guarded: Process, tmp_path: 
     assert interrupted == client.INTERRUPTED
     ids = horae.ok("run", "list", "--job", "endless", "--status", "running", "-q").out
     horae.ok("run", "cancel", "-", input=ids)
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_breaks_no_word(horae: Shell) -> None:
+    horae.ok("job", "create", "narrow-one", "--cron", "0 9 * * *", "--tz", "Europe/Berlin", "--noop")
+    run_id = horae.ok("run", "narrow-one", "--wait", "-q", "-o", "name").out.strip()
+
+    _, jobs = horae.on_terminal("job", "list", "--search", "narrow-one", COLUMNS="80", NO_COLOR="1")
+    assert re.search(r"narrow-one +◷ scheduled +0 9 \* \* \* \(Europe/Berlin\)", jobs)
+    assert "No room for last, type, queue, priority; -o wide shows all." in jobs
+    _, runs = horae.on_terminal("run", "list", "--job", "narrow-one", COLUMNS="80", NO_COLOR="1")
+    assert re.search(rf"{run_id} +narrow-one +✓ succeeded", runs)
+    _, heat = horae.on_terminal("forecast", COLUMNS="80", NO_COLOR="1")
+    for shown in (jobs, runs, heat):
+        assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 80
+    _, wide = horae.on_terminal("job", "list", "--search", "narrow-one", NO_COLOR="1")
+    assert "No room" not in wide

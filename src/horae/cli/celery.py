@@ -90,9 +90,9 @@ def _entry(key: ast.expr | None, value: ast.expr, zone: str, prefix: str) -> Ent
 
 
 def _job(entry: Entry, name: str, task: str, fields: dict[str, Any]) -> dict[str, Any]:
-    entry.notes.append(f'a worker must have a handler called "{task}": @app.job(name=…) on the function')
+    entry.notes.append(f"needs the handler {task}")
     if fields["args"]:
-        entry.notes.append('positional arguments are in the payload as "args"')
+        entry.notes.append('arguments are in the payload as "args"')
     payload = fields["kwargs"] | ({"args": fields["args"]} if fields["args"] else {})
     job: dict[str, Any] = {
         "name": name,

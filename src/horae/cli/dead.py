@@ -16,10 +16,10 @@ from horae.cli.session import Group, Session, paged
 COLUMNS: list[Column] = [
     ("run", "run_id"),
     ("job", "job_name"),
-    ("ended", "end_time"),
-    ("attempts", "attempt_number"),
     ("reason", "reason"),
     ("error", lambda run: (run["error_message"] or "").partition("\n")[0]),
+    ("ended", "end_time"),
+    ("attempts", "attempt_number"),
 ]
 FIELDS: list[Column] = [
     ("job", "job_name"), ("run", "run_id"), ("due", "scheduled_for"), ("ended", "end_time"), ("reason", "reason"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime, timedelta
+from shutil import get_terminal_size
 from typing import Any
 
 import click
@@ -67,12 +68,16 @@ def _map(buckets: list[dict[str, Any]]) -> None:
     if most == 0:
         click.echo("Nothing is due.")
         return
-    click.secho(f"{'':14}  " + "".join(f"{hour:02} " for hour in range(24)) + "  RUNS", bold=True)
+    # Three characters an hour where there is room for them, else two.
+    is_narrow = get_terminal_size().columns < 96
+    gap = "" if is_narrow else " "
+    heads = (f"{hour:02}{gap}" if hour % 2 == 0 or not is_narrow else "  " for hour in range(24))
+    click.secho(f"{'':14}  " + "".join(heads) + "  RUNS", bold=True)
     for name, hours in days.items():
         click.echo(f"{name:14}  ", nl=False)
         for hour in range(24):
             level = _level(hours.get(hour, 0), most)
-            click.secho(SHADES[level] * 2 + " ", nl=False, fg=COLOURS[level])
+            click.secho(SHADES[level] * 2 + gap, nl=False, fg=COLOURS[level])
         click.echo(f"{sum(hours.values()):6}")
     steps = "  ".join(f"{SHADES[level] * 2} {_least(level, most)}+" for level in range(1, 5))
     zone = f"{now().astimezone():%Z}"

@@ -132,7 +132,9 @@ def celery(session: Session, /, file: str, timezone: str | None, **flags: Any) -
     if not entries:
         hint = "It is looked for as beat_schedule = {…}, written out in the file itself."
         raise Failure(REJECTED, f"{file} has no beat schedule.", code="no_schedule", hint=hint)
-    if _finish(session, entries, flags, "entries", ""):
+    is_created = _finish(session, entries, flags, "entries", "")
+    session.out.say('A handler is a function with @app.handler("name") of a worker: horae worker module:app')
+    if is_created:
         session.out.say("Now take them out of beat, or both will run them.")
 
 
@@ -243,4 +245,7 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
         ("line", "line"), ("name", "name"), ("schedule", "schedule"), ("next", "next_at"), ("result", "result"),
         ("notes", "notes"),
     ]  # fmt: skip
+    if session.out.form == "table":
+        # On a narrow screen the last ones have no room, and the notes are what matters.
+        columns = [columns[place] for place in (0, 1, 2, 5, 4, 3)]
     session.out.rows(items, columns, "name")

@@ -7,12 +7,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 FORMS = ("table", "wide", "tsv", "csv", "json", "jsonl", "yaml", "name")
 T = TypeVar("T")
+# A column of words is at least this wide, if its words are; between two columns are three.
+FOLDED, BETWEEN = 18, 3
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -138,19 +140,19 @@ class Out:
         from rich import box
         from rich.table import Table
 
+        screen = console(width=10_000 if self.is_wide else None)
+        made = [_laid_out(items, head, field) for head, field in columns]
+        shown = made if self.is_wide else _that_fit(made, screen.width)
         table = Table(box=box.SIMPLE_HEAD, show_header=self._has_header, show_edge=False, header_style="bold")
-        for head, field in columns:
-            values = [_value(item, field) for item in items]
-            is_number = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-            is_time = any(is_instant(value) for value in values)
-            is_whole = is_time or any(value in SIGNS for value in values if isinstance(value, str))
-            is_whole = is_whole or (isinstance(field, str) and field.endswith("_id"))
-            told = f"{head.upper()} ({zone_name()})" if is_time else head.upper()
-            table.add_column(told, justify="right" if is_number else "left", no_wrap=is_whole, overflow="fold")
-        for item in items:
-            table.add_row(*(pretty(_value(item, field), field, is_short=True) for _, field in columns))
-        # What does not fit is told in lines of its own, unless nothing is to be folded.
-        console(width=10_000 if self.is_wide else None).print(table, crop=not self.is_wide)
+        for column in shown:
+            table.add_column(column.head, no_wrap=column.is_whole, overflow="fold")
+            table.columns[-1].justify = "right" if column.is_number else "left"
+        for cells in zip(*(column.cells for column in shown), strict=True):
+            table.add_row(*cells)
+        screen.print(table, crop=not self.is_wide)
+        if len(shown) < len(made):
+            left = ", ".join(head for head, _ in columns[len(shown) :])
+            self.say(f"No room for {left}; -o wide shows all.")
 
     def _card(self, item: Any, fields: Sequence[Column]) -> None:
         from rich.table import Table
@@ -161,6 +163,39 @@ class Out:
         for head, field in fields:
             table.add_row(head, pretty(_value(item, field), field))
         console().print(table)
+
+
+class _Laid(NamedTuple):
+    """A column of a table: its cells as they are shown, and how much room they need."""
+
+    head: str
+    cells: list[Any]
+    is_number: bool
+    is_whole: bool
+
+    @property
+    def least(self) -> int:
+        """What must not be broken needs its full width; words may fold, but not into single letters."""
+        widest = max((cell.cell_len for cell in self.cells), default=0)
+        return max(len(self.head), widest if self.is_whole else min(widest, FOLDED))
+
+
+def _laid_out(items: list[Any], head: str, field: str | Callable[[Any], Any]) -> _Laid:
+    values = [_value(item, field) for item in items]
+    is_number = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    is_time = any(is_instant(value) for value in values)
+    is_whole = is_time or any(value in SIGNS for value in values if isinstance(value, str))
+    is_whole = is_whole or (isinstance(field, str) and field.endswith("_id"))
+    told = f"{head.upper()} ({zone_name()})" if is_time else head.upper()
+    return _Laid(told, [pretty(value, field, is_short=True) for value in values], is_number, is_whole)
+
+
+def _that_fit(columns: list[_Laid], width: int) -> list[_Laid]:
+    """The first ones, which matter most; two at least."""
+    count = len(columns)
+    while count > 2 and sum(column.least + BETWEEN for column in columns[:count]) > width:
+        count -= 1
+    return columns[:count]
 
 
 def console(width: int | None = None) -> Any:
