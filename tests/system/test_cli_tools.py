@@ -348,3 +348,12 @@ def test_a_narrow_terminal_leaves_columns_out_and_breaks_no_word(horae: Shell) -
         assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 80
     _, wide = horae.on_terminal("job", "list", "--search", "narrow-one", NO_COLOR="1")
     assert "No room" not in wide
+
+
+def test_a_job_that_is_not_there_brings_the_nearest_name(horae: Shell) -> None:
+    horae.ok("job", "create", "weekly-invoice", "--noop", "--manual")
+
+    for words in (["run", "weekly-invoce"], ["why", "weekly-invoce"], ["job", "show", "weekly-invoce"]):
+        done = horae(*words)
+        assert (done.code, "hint: Did you mean weekly-invoice?" in done.err) == (4, True)
+    assert "hint: horae job list shows them all." in horae("logs", "zzzzzz").err

@@ -104,6 +104,7 @@ class Command(click.Command):
         except click.ClickException:
             raise
         except Exception as error:  # noqa: BLE001 - what is not ours is raised again
+            _suggest(error, ctx)
             _end(error)
 
 
@@ -136,6 +137,25 @@ def _set_colour(ctx: click.Context, wanted: str | None) -> None:
         ctx.color = False
     elif os.environ.get("FORCE_COLOR"):
         ctx.color = True
+
+
+def _suggest(error: Exception, ctx: click.Context) -> None:
+    """A job that is not there: which one may have been meant."""
+    from difflib import get_close_matches
+
+    from horae.cli.client import Failure, path
+
+    name = ctx.params.get("job_name") or ctx.params.get("name")
+    if not isinstance(error, Failure) or error.status != 404 or error.hint or not isinstance(name, str):
+        return
+    if error.detail != f'There is no job "{name}".':
+        return
+    try:
+        found = ctx.obj.client.get(path("jobs"), sort="name", limit=1000)["jobs"]
+    except Failure:
+        return
+    near = get_close_matches(name, [each["name"] for each in found], 1)
+    error.hint = f"Did you mean {near[0]}?" if near else "horae job list shows them all."
 
 
 def _end(error: Exception) -> NoReturn:
