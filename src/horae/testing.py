@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from horae.commands import Caller, Commands, RunRequest
 from horae.config import Settings
+from horae.core.errors import Unavailable
 from horae.core.explain import explain
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
@@ -28,13 +29,15 @@ from horae.node import Node, Tools
 from horae.ports import Executor
 from horae.sdk.app import App
 from horae.sdk.context import Context
+from horae.store.quiet import keep_signs, quiet_us
 from horae.store.sqlite import MemoryDatabase
 from horae.store.store import Store
 from horae.vault import Vault
 from horae.verify.report import Report, check
 
 START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
-RETENTION_US = 10**15
+# Between two looks whether the clock may be set forward: every mover has had a turn.
+STEP_SECONDS = 30.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VAULT = Vault("a key for tests, and for nothing but tests")
 
@@ -56,6 +59,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def jump(self, seconds: float) -> None:
         self._virtual_now += seconds
+
+    @property
+    def waiting(self) -> int:
+        """How many timers are set."""
+        return sum(not timer.cancelled() for timer in self._timers)
+
+    def leap(self, seconds: float) -> None:
+        """As if that time had not been: whoever sleeps has as long to go as before."""
+        self.jump(seconds)
+        for timer in self._timers:
+            timer._when += seconds  # type: ignore[attr-defined]  # noqa: SLF001 all by the same, so their order stays
+
+    @property
+    def _timers(self) -> list[asyncio.TimerHandle]:
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return timers
 
 
 class _JumpingSelector(selectors.DefaultSelector):
@@ -104,6 +123,7 @@ class Horae:
         self._start_us = start_us
         self._skew_us = 0
         self._settings = Settings(database_url="sqlite:///:memory:", is_dev=True, **settings)
+        self._retention_us = round(self._settings.retention_days * 86_400_000_000)
         python = PythonExecutor(handlers, in_threads=False)
         noop = NoopExecutor()
         self._executors: dict[str, Executor] = {"noop": noop, "python": python, "custom": python, **(executors or {})}
@@ -114,6 +134,7 @@ class Horae:
         self._count = nodes
         self._numbers = itertools.count(1)
         self.nodes: list[Node] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
         self.caller = Caller("default", "test")
         self._group = asyncio.TaskGroup()
 
@@ -143,7 +164,9 @@ class Horae:
         settings = Settings(**{**_values(self._settings), **changes})
         name = f"node-{next(self._numbers)}"
         node = Node(self.store, settings, Tools(self._executors, self._needs, VAULT), self._new_id, name)
+        before = asyncio.all_tasks()
         node.start(self._group)
+        self._tasks |= asyncio.all_tasks() - before
         self.nodes.append(node)
         return node
 
@@ -164,8 +187,31 @@ class Horae:
         return await self.commands.jobs.create(self.caller, document, None)
 
     async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
-        """Time passes, and everything that is due in it happens."""
-        await asyncio.sleep(seconds + 60 * minutes + 3600 * hours + 86_400 * days)
+        """Time passes, and everything that is due in it happens. A stretch in which nothing can is one step."""
+        end = self._loop.time() + seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        while (left := end - self._loop.time()) > 0:
+            quiet = await self._quiet_seconds() if left > STEP_SECONDS else 0
+            if quiet > STEP_SECONDS and isinstance(self._loop, VirtualLoop):
+                leap = min(quiet, left)
+                await self.store.database.run(keep_signs(round(leap * 1e6)))
+                self._loop.leap(leap)
+            await asyncio.sleep(min(STEP_SECONDS, end - self._loop.time()))
+
+    async def _quiet_seconds(self) -> float:
+        """How far time may be set forward: nobody but idle movers waits for it, and they get to look around before
+        the next thing is due.
+        """
+        tasks = {task for task in asyncio.all_tasks() - {asyncio.current_task()} if not task.done()}
+        if not isinstance(self._loop, VirtualLoop) or tasks - self._tasks:
+            return 0
+        # Each sleeps on one timer of its own, and a worker has an alarm besides.
+        if self._loop.waiting > len(tasks) + len(self.nodes):
+            return 0
+        ahead = self._settings.lookahead_seconds + 2 * self._settings.lease_seconds
+        try:
+            return await self.store.database.run(quiet_us()) / 1e6 - ahead
+        except Unavailable:  # somebody tests an outage
+            return 0
 
     def jump(self, seconds: float) -> None:
         """The store's clock is set, forwards or back; no time passes."""
@@ -179,10 +225,10 @@ class Horae:
 
     async def verify(self) -> Report:
         """The check of everything that happened so far against the promise."""
-        return check([line async for block in self.store.export(RETENTION_US) for line in block.splitlines()])
+        return check([line async for block in self.store.export(self._retention_us) for line in block.splitlines()])
 
     async def why(self, job: str, at_us: int | None = None) -> dict[str, Any]:
-        return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), RETENTION_US)
+        return explain(await self.store.explain_facts(self.caller.tenant, job, at_us), self._retention_us)
 
     def _now_us(self) -> int:
         return self._start_us + self._skew_us + round(self._loop.time() * 1e6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from itertools import pairwise
 from typing import Any
 
 from horae.sdk import App, Context, Fatal, RetryAfter, Skip
@@ -104,3 +106,68 @@ async def test_an_upstream_result_comes_with_the_context():
         await horae.advance(seconds=5)
 
         assert seen == [[1, 2]]
+
+
+@virtual
+async def test_a_month_passes_in_few_steps_and_nothing_of_it_is_lost():
+    app = App()
+    due: list[str] = []
+
+    @app.job(schedule="0 9 * * *", timezone="Europe/Berlin")
+    def report(*, ctx: Context) -> None:
+        due.append(ctx.due_at.isoformat())
+
+    async with Horae(app, nodes=2) as horae:
+        await horae.advance(seconds=1)
+        asked = count_statements(horae)
+        await horae.advance(days=90)
+
+        assert len(due) == len(set(due)) == 90
+        assert due[0] == "2027-01-16T08:00:00+00:00"
+        assert due[-1] == "2027-04-15T07:00:00+00:00"  # summer came
+        assert (await horae.verify()).is_clean
+        late = [run["started_us"] - run["due_us"] for run in await horae.runs("report")]
+        assert max(late) < 1_000_000
+        # Every second of it would be about ten million.
+        assert len(asked) < 100_000
+
+
+@virtual
+async def test_no_step_passes_over_somebody_who_waits():
+    app = App()
+    woken: list[float] = []
+
+    @app.job(schedule="@every 10h", retry={"max_retries": 1, "delay": "2h", "max_delay": "2h", "backoff": "fixed"})
+    async def slow(*, ctx: Context) -> None:
+        if ctx.attempt == 1:
+            await asyncio.sleep(20)
+            raise ValueError("the next attempt is in two hours")
+
+    async def bystander() -> None:
+        while True:
+            await asyncio.sleep(7)
+            woken.append(asyncio.get_running_loop().time())
+
+    async with Horae(app) as horae:
+        await horae.advance(hours=13)
+        (run,) = await horae.runs("slow")
+        assert (run["status"], run["attempt"]) == ("succeeded", 2)
+        assert abs(run["ended_us"] - run["due_us"] - 7_220_000_000) < 5_000_000
+
+        task = asyncio.create_task(bystander())
+        await horae.advance(minutes=10)
+        task.cancel()
+        assert len(woken) == 85
+        assert {round(later - sooner, 3) for sooner, later in pairwise(woken)} == {7.0}
+
+
+def count_statements(horae: Horae) -> list[None]:
+    seen: list[None] = []
+    run = horae.store.database.run
+
+    def counted(transaction: Any) -> Any:
+        seen.append(None)
+        return run(transaction)
+
+    horae.store.database.run = counted  # type: ignore[method-assign]
+    return seen

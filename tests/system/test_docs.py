@@ -10,9 +10,8 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import fields
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import pytest
@@ -28,72 +27,12 @@ from horae.core.run import ENDED_BADLY, NOT_STARTED, WAITING
 from horae.failpoints import POINTS
 from tests.scenario.conftest import app_over
 from tests.system.harness import Process
+from tests.system.pages import DOCS, HEADING, MARK, PAGES, ROOT, blocks, codes, prose, rows, section, titles
 
-ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "horae"
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 ADDRESS = "127.0.0.1:8700"
-MARK = "# tested"
 # Given to the work, not read as a setting.
 GIVEN_TO_JOBS = {"HORAE_JOB", "HORAE_RUN_ID", "HORAE_ATTEMPT", "HORAE_SCHEDULED_FOR", "HORAE_FENCE", "HORAE_TEST_"}
-
-
-class Block(NamedTuple):
-    """A fenced block; `shows` is the output that a tested one should have."""
-
-    language: str
-    text: str
-    shows: str
-
-    @property
-    def is_tested(self) -> bool:
-        return self.text.startswith(MARK)
-
-
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-
-
-def blocks(page: Path) -> list[Block]:
-    text = page.read_text()
-    found = list(_FENCE.finditer(text))
-    made = []
-    for match, following in zip_longest(found, found[1:]):
-        is_output = following is not None and following[1] in ("json", "text")
-        if following is None or not is_output or _HEADING.search(text, match.end(), following.start()):
-            made.append(Block(match[1], match[2], ""))
-        else:
-            made.append(Block(match[1], match[2], following[2]))
-    return made
-
-
-def prose(page: Path) -> str:
-    return _FENCE.sub("", page.read_text())
-
-
-def section(page: Path, heading: str) -> str:
-    """What stands between a heading and the next one, of whatever level."""
-    rest = page.read_text().split(f"\n{heading}\n")[1]
-    return re.split(r"^#+ ", rest, maxsplit=1, flags=re.MULTILINE)[0]
-
-
-def rows(text: str) -> list[list[str]]:
-    """The cells of every table row but the headings."""
-    lines = [line for line in text.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    heads = {
-        index for index, row in enumerate(cells) if index + 1 < len(cells) and set("".join(cells[index + 1])) == {"-"}
-    }
-    return [row for index, row in enumerate(cells) if index not in heads and set("".join(row)) != {"-"}]
-
-
-def codes(text: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", text)
-
-
-def titles(paths: list[Path]) -> list[str]:
-    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 TESTED = [page for page in PAGES if any(block.language == "sh" and block.is_tested for block in blocks(page))]
@@ -154,26 +93,6 @@ def test_a_python_block_is_python_and_runs_if_it_says_so(page: str, text: str, t
         subprocess.run([sys.executable, "-c", text], cwd=tmp_path, check=True, timeout=60, capture_output=True)
 
 
-def test_the_production_commands_of_the_readme_start_a_closed_horae(tmp_path: Path, postgres_database: str) -> None:
-    (block,) = [block for block in blocks(ROOT / "README.md") if "horae migrate" in block.text]
-    told = dict(re.findall(r"^export (\w+)=(\S+)$", block.text, re.MULTILINE))
-    commands = re.findall(r"^\.venv/bin/horae (.+?)\s*(?:#.*)?$", block.text, re.MULTILINE)
-    assert [command.split()[0] for command in commands] == ["migrate", "serve"]
-
-    environment = told | {"HORAE_DATABASE_URL": postgres_database}
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
-    migrate = [sys.executable, "-m", "horae", *commands[0].split()]
-    subprocess.run(migrate, env=clean | environment, check=True, timeout=60, capture_output=True)
-    horae = Process(tmp_path, *commands[1].split(), **environment)
-    try:
-        horae.wait_ready()
-        answers = [horae.call("GET", "/api/v1/jobs", key=key)[0] for key in ("", told["HORAE_ADMIN_KEY"])]
-    finally:
-        horae.terminate()
-
-    assert answers == [401, 200]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=titles(PAGES))
 def test_links_lead_somewhere(page: Path) -> None:
     for address in re.findall(r"\[[^\]]+\]\(([^)]+)\)", prose(page)):
@@ -186,7 +105,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(prose(page))}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(prose(page))}
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import horae.receiver
 from horae.core.webhooks import new_secret, signature
-from horae.receiver import Answer, BadSignature, IdempotentASGI, IdempotentWSGI, Inbox, StaleFence, State, verify
+from horae.receiver import Answer, BadSignature, IdempotentASGI, IdempotentWSGI, Inbox, State, verify
 
 OK = Answer(200, [("Content-Type", "text/plain")], b"done")
 
@@ -47,136 +47,6 @@ def inbox(database: Callable[[], sqlite3.Connection], clock: Clock) -> Inbox:
     inbox.create_table()
     inbox.create_table()
     return inbox
-
-
-# A key is worked on by one call at a time
-
-
-def test_a_key_is_given_once_and_then_answered_from_memory(inbox: Inbox) -> None:
-    assert inbox.begin("k", 5).state is State.FIRST
-    inbox.finish("k", 5, OK)
-
-    for fence in (5, 6, 1):
-        entry = inbox.begin("k", fence)
-        assert (entry.state, entry.answer) == (State.DONE, OK)
-
-
-def test_while_one_call_is_at_it_others_wait_also_newer_ones(inbox: Inbox, clock: Clock) -> None:
-    inbox.begin("k", 5)
-    clock.now += 20
-
-    assert inbox.begin("k", 5).state is State.BUSY
-    newer = inbox.begin("k", 6)
-    assert (newer.state, newer.wait_seconds) == (State.BUSY, 40)
-    clock.now += 41
-    assert inbox.begin("k", 6).state is State.FIRST
-
-
-def test_a_failed_call_gives_the_key_to_the_next_attempt_but_not_to_an_older_one(inbox: Inbox) -> None:
-    inbox.begin("k", 5)
-    inbox.give_back("k", 5)
-
-    assert inbox.begin("k", 4).state is State.STALE
-    assert inbox.begin("k", 6).state is State.FIRST
-
-
-def test_a_call_that_was_taken_over_cannot_end_what_is_no_longer_its_own(inbox: Inbox, clock: Clock) -> None:
-    inbox.begin("k", 5)
-    clock.now += 61
-    assert inbox.begin("k", 6).state is State.FIRST
-
-    inbox.finish("k", 5, OK)
-    assert inbox.begin("k", 7).state is State.BUSY
-    inbox.give_back("k", 5)
-    assert inbox.begin("k", 7).state is State.BUSY
-
-
-def test_by_run_an_older_run_of_a_job_is_let_in_and_by_job_it_is_not(
-    database: Callable[[], sqlite3.Connection], inbox: Inbox
-) -> None:
-    strict = Inbox(database, fence_by="job")
-    strict.begin("new", 8, "sync")
-    strict.finish("new", 8, OK)
-
-    assert strict.begin("old", 5, "sync").state is State.STALE
-    assert strict.begin("old", 5, "other").state is State.FIRST
-    assert inbox.begin("older", 5, "sync").state is State.FIRST
-
-
-def test_old_keys_can_be_forgotten(inbox: Inbox, clock: Clock) -> None:
-    inbox.begin("k", 5)
-    inbox.finish("k", 5, OK)
-    clock.now += 100
-
-    inbox.forget(older_than_seconds=50)
-
-    assert inbox.begin("k", 5).state is State.FIRST
-
-
-def test_of_many_at_once_one_is_first(inbox: Inbox) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        states = [entry.state for entry in pool.map(lambda _: inbox.begin("k", 5), range(24))]
-
-    assert states.count(State.FIRST) == 1
-    assert set(states) == {State.FIRST, State.BUSY}
-
-
-# Effect and key in one transaction
-
-
-@pytest.fixture
-def ledger(database: Callable[[], sqlite3.Connection]) -> Callable[[], int]:
-    with database() as connection:
-        connection.execute("CREATE TABLE paid (amount INTEGER)")
-    return lambda: database().execute("SELECT count(*) FROM paid").fetchone()[0]
-
-
-def test_effect_and_key_are_committed_together(
-    inbox: Inbox, database: Callable[[], sqlite3.Connection], ledger: Callable[[], int]
-) -> None:
-    def pay(fence: int, *, fails: bool = False) -> bool:
-        connection = database()
-        with inbox.once(connection, "k", fence) as is_first:
-            if is_first:
-                connection.execute("INSERT INTO paid VALUES (1)")
-            if fails:
-                raise RuntimeError("after the effect")
-        return is_first
-
-    with pytest.raises(RuntimeError):
-        pay(1, fails=True)
-    assert ledger() == 0
-
-    assert [pay(2), pay(3), pay(1)] == [True, False, False]
-    assert ledger() == 1
-
-
-def test_at_once_the_effect_happens_once(
-    inbox: Inbox, database: Callable[[], sqlite3.Connection], ledger: Callable[[], int]
-) -> None:
-    def pay(_: int) -> None:
-        connection = database()
-        with inbox.once(connection, "k", 1) as is_first:
-            if is_first:
-                connection.execute("INSERT INTO paid VALUES (1)")
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(pay, range(24)))
-
-    assert ledger() == 1
-
-
-def test_an_older_run_of_a_job_is_refused_in_the_transaction_too(
-    database: Callable[[], sqlite3.Connection], inbox: Inbox
-) -> None:
-    strict = Inbox(database, fence_by="job")
-    with strict.once(database(), "new", 8, "sync"):
-        pass
-
-    with pytest.raises(StaleFence), strict.once(database(), "old", 5, "sync"):
-        pytest.fail("it was let in")
-    with strict.once(database(), "newer", 9, "sync") as is_first:
-        assert is_first
 
 
 @pytest.mark.parametrize("style", ["qmark", "numeric", "named"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import click
@@ -10,10 +9,10 @@ import click
 from horae.cli.client import NOT_FOUND, Failure, path
 from horae.cli.completion import job_names
 from horae.cli.output import visible
+from horae.cli.runs import is_run_id
 from horae.cli.session import Command, Session
 from horae.cli.times import read_time, shown_time
 
-_RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WORDS = {
     "ran": "ran",
     "running": "is running",
@@ -49,7 +48,7 @@ def why(session: Session, name: str, at: str | None, timezone: str | None) -> No
 
 
 def _run(session: Session, name: str) -> dict[str, Any] | None:
-    if not _RUN_ID.fullmatch(name):
+    if not is_run_id(name):
         return None
     try:
         found: dict[str, Any] = session.client.get(path("runs", name))
@@ -74,6 +73,6 @@ def _tell(answer: dict[str, Any], name: str) -> None:
         told = f"{fact['fact'].replace('_', ' ')}: {fact.get('value', '')}{f' ({rest})' if rest else ''}"
         click.echo(f"  Fact    {visible(told)}")
     if answer.get("run_id") and answer["verdict"] in ("ran", "running"):
-        click.echo(f"\nNext    horae run logs {answer['run_id']}")
+        click.echo(f"\nNext    horae logs {answer['run_id']}")
     elif answer["verdict"] in ("skipped", "missed"):
-        click.echo(f"\nNext    horae job run {name}")
+        click.echo(f"\nNext    horae run {name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
@@ -51,7 +51,15 @@ def path(*parts: str) -> str:
 
 
 class Client:
-    def __init__(self, url: str, key: str | None, tenant: str | None, *, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        tenant: str | None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
         split = _split(url)
         if split is None:
             hint = "Such as http://127.0.0.1:8700; in --url, HORAE_URL or a context."
@@ -67,17 +75,18 @@ class Client:
         if tenant:
             self._headers["X-Horae-Tenant"] = tenant
         self._timeout = timeout
+        self._trace = trace
         self._open: HTTPConnection | None = None
         self.has_more = False
 
     def get(self, where: str, /, **query: Any) -> Any:
         return self.call("GET", where, query=query)
 
-    def post(self, where: str, body: Any = None) -> Any:
+    def post(self, where: str, body: Any = None, *, key: str | None = None) -> Any:
         """Sent with a key of its own, so that a repeat after a lost answer does nothing twice."""
         from uuid import uuid4
 
-        return self.call("POST", where, body, headers={"Idempotency-Key": str(uuid4())})
+        return self.call("POST", where, body, headers={"Idempotency-Key": key or str(uuid4())})
 
     def call(
         self,
@@ -90,7 +99,7 @@ class Client:
     ) -> Any:
         answer, data = self.exchange(method, f"/api/v1{where}", body, query=query, headers=headers)
         if answer.status >= 300:
-            raise _problem(answer, data)
+            raise problem_of(answer, data)
         if (answer.getheader("Content-Type") or "").startswith("application/json"):
             return json.loads(data)
         return data.decode(errors="replace")
@@ -181,7 +190,7 @@ class Client:
         try:
             answer = self._send("GET", f"/api/v1{where}", None, query, headers)
             if answer.status >= 300:
-                raise _problem(answer, answer.read())
+                raise problem_of(answer, answer.read())
             yield from answer
         finally:
             self.close()
@@ -199,8 +208,13 @@ class Client:
         if self._open is None:
             kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
             self._open = kind(self._address.hostname or "", self._address.port, timeout=self._timeout)
+        started = time.monotonic()
         self._open.request(method, target, data, self._headers | dict(headers))
-        return self._open.getresponse()
+        answer = self._open.getresponse()
+        if self._trace is not None:
+            took, number = time.monotonic() - started, answer.getheader("X-Request-Id") or "-"
+            self._trace(f"{method} {target} -> {answer.status} in {took * 1000:.0f} ms, request {number}")
+        return answer
 
 
 def _split(url: str) -> SplitResult | None:
@@ -217,7 +231,7 @@ def _retry_after(answer: HTTPResponse) -> float:
     return float(told) if told.isdigit() else 0.0
 
 
-def _problem(answer: HTTPResponse, data: bytes) -> Failure:
+def problem_of(answer: HTTPResponse, data: bytes) -> Failure:
     try:
         document = json.loads(data)
         detail, code = document["detail"], document["code"]
@@ -225,7 +239,7 @@ def _problem(answer: HTTPResponse, data: bytes) -> Failure:
         detail, code, document = f"The server answered {answer.status} {answer.reason}.", "unexpected", {}
     hint = ""
     if answer.status == 401:
-        hint = "Set HORAE_API_KEY, or add the key to a context: horae context add NAME --url URL."
+        hint = "horae login --url URL keeps a key; HORAE_API_KEY sets one."
     return Failure(
         EXIT_OF_STATUS.get(answer.status, FAILED),
         detail,

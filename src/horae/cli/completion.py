@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import click
 
 from horae.cli.session import Command
@@ -27,15 +30,29 @@ def completion(shell: str) -> None:
     click.echo(made(main, {}, "horae", "_HORAE_COMPLETE").source())
 
 
-def job_names(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Names of jobs that begin so. A server that is away or slow completes nothing."""
-    from horae.cli.client import Client, Failure
-    from horae.cli.context import find_place
+def _asked(where: str, list_name: str, field: str, **query: Any) -> Callable[..., list[str]]:
+    """A completion by the names that the server knows. A server that is away or slow completes nothing."""
 
-    try:
-        place = find_place(ctx.params.get("url"), ctx.params.get("context"))
-        client = Client(place.url, place.key, ctx.params.get("tenant") or place.tenant, timeout=1.0)
-        found = client.get("/jobs", q=incomplete or None, sort="name", limit=200)["jobs"]
-    except (Failure, OSError):
-        return []
-    return [each["name"] for each in found if each["name"].startswith(incomplete)]
+    def complete(ctx: click.Context, _: object, incomplete: str) -> list[str]:
+        from horae.cli.client import Client, Failure
+        from horae.cli.context import find_place
+
+        asked = {name: (incomplete or None) if value is ... else value for name, value in query.items()}
+        try:
+            place = find_place(ctx.params.get("url"), ctx.params.get("context"))
+            client = Client(place.url, place.key, ctx.params.get("tenant") or place.tenant, timeout=1.0)
+            found = client.get(where, **asked)[list_name]
+        except (Failure, OSError):
+            return []
+        return list(dict.fromkeys(each[field] for each in found if each[field].startswith(incomplete)))
+
+    return complete
+
+
+job_names = _asked("/jobs", "jobs", "name", q=..., sort="name", limit=200)
+run_ids = _asked("/runs", "runs", "run_id", limit=50)
+dead_ids = _asked("/dead-letters", "dead_letters", "run_id", limit=50)
+queue_names = _asked("/queues", "queues", "queue")
+worker_ids = _asked("/workers", "workers", "worker_id")
+
+JOB = click.argument("job_name", metavar="JOB", shell_complete=job_names)

@@ -75,7 +75,12 @@ def read_config() -> dict[str, Any]:
     return config
 
 
-def _write_config(config: dict[str, Any]) -> None:
+def check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise Failure(USAGE, f'"{name}" is no name of a context.', code="name", hint="Letters, digits, . _ and -.")
+
+
+def write_config(config: dict[str, Any]) -> None:
     lines = [f"current = {_quoted(config['current'])}\n"] if config.get("current") else []
     for name, fields in config["contexts"].items():
         lines.append(f"\n[contexts.{_quoted(name)}]\n")
@@ -131,7 +136,7 @@ def list_contexts(session: Session) -> None:
 def use(session: Session, name: str) -> None:
     """Make NAME the one that is meant when nothing else is said."""
     config = _config_with(name)
-    _write_config(config | {"current": name})
+    write_config(config | {"current": name})
     session.out.say(f"Now {name}: {config['contexts'][name]['url']}")
 
 
@@ -148,8 +153,7 @@ def add(session: Session, name: str, address: str, as_tenant: str | None, key_fi
 
     from horae.cli.client import Client
 
-    if not _NAME.fullmatch(name):
-        raise Failure(USAGE, f'"{name}" is no name of a context.', code="name", hint="Letters, digits, . _ and -.")
+    check_name(name)
     Client(address, None, None)
     key = key_file.read().strip() if key_file else ""
     if not key_file and not no_key and sys.stdin.isatty():
@@ -157,7 +161,7 @@ def add(session: Session, name: str, address: str, as_tenant: str | None, key_fi
     config = read_config()
     config["contexts"][name] = {"url": address, "key": key, "tenant": as_tenant or ""}
     config.setdefault("current", name)
-    _write_config(config)
+    write_config(config)
     session.out.say(f"Kept {name}: {address}" + (" (current)" if config["current"] == name else ""))
 
 
@@ -170,7 +174,7 @@ def remove(session: Session, name: str) -> None:
     del config["contexts"][name]
     if config.get("current") == name:
         del config["current"]
-    _write_config(config)
+    write_config(config)
     session.out.say(f"Forgot {name}")
 
 

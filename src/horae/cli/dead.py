@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure
+from horae.cli.client import USAGE, Failure, path
+from horae.cli.completion import dead_ids
 from horae.cli.each import delete_each, post_each
 from horae.cli.output import Column
 from horae.cli.runs import filter_query, run_filters
@@ -15,11 +16,19 @@ from horae.cli.session import Group, Session, paged
 COLUMNS: list[Column] = [
     ("run", "run_id"),
     ("job", "job_name"),
-    ("ended", "end_time"),
-    ("attempts", "attempt_number"),
     ("reason", "reason"),
     ("error", lambda run: (run["error_message"] or "").partition("\n")[0]),
+    ("ended", "end_time"),
+    ("attempts", "attempt_number"),
 ]
+FIELDS: list[Column] = [
+    ("job", "job_name"), ("run", "run_id"), ("due", "scheduled_for"), ("ended", "end_time"), ("reason", "reason"),
+    ("error", "error_message"), ("result", "result"),
+]  # fmt: skip
+ATTEMPTS: list[Column] = [
+    ("attempt", "attempt_number"), ("started", "start_time"), ("took", "duration_ms"), ("reason", "reason"),
+    ("error", lambda attempt: (attempt["error_message"] or "").partition("\n")[0]),
+]  # fmt: skip
 
 
 @click.group(cls=Group)
@@ -42,8 +51,22 @@ def list_dead(session: Session, /, most: int | None, **flags: Any) -> None:
     session.show(found, COLUMNS, "run_id", "Nothing is dead.")
 
 
+@dead.command("show")
+@click.argument("run_id", metavar="RUN", shell_complete=dead_ids)
+@click.pass_obj
+def show(session: Session, run_id: str) -> None:
+    """What went wrong, attempt by attempt."""
+    found = session.client.get(path("runs", run_id))
+    if not session.out.is_for_people:
+        session.out.one(found, "run_id")
+        return
+    session.out.one(found, "run_id", FIELDS)
+    session.out.rows(found["attempts"], ATTEMPTS, "attempt_number")
+    session.out.say(f"Next: horae logs {run_id}\n      horae replay {run_id}")
+
+
 @dead.command("replay")
-@click.argument("run_id", metavar="[RUN]...", nargs=-1)
+@click.argument("run_id", metavar="[RUN]...", nargs=-1, shell_complete=dead_ids)
 @run_filters
 @click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
 @click.option("--rate", type=float, help="So many a second.")
@@ -84,7 +107,7 @@ def replay(
 
 
 @dead.command("discard")
-@click.argument("run_id", metavar="RUN...", nargs=-1, required=True)
+@click.argument("run_id", metavar="RUN...", nargs=-1, required=True, shell_complete=dead_ids)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def discard(session: Session, run_id: tuple[str, ...], yes: bool) -> None:

@@ -75,12 +75,12 @@ def document_of(flags: dict[str, Any]) -> dict[str, Any]:
     if flags["payload"] is not None:
         document["payload"] = read_json(flags["payload"], "--payload")
     if flags["label"]:
-        document["labels"] = dict(_pair(each, "--label", "team=billing") for each in flags["label"])
+        document["labels"] = dict(read_pair(each, "--label", "team=billing") for each in flags["label"])
     if flags["after"]:
         after = [{"job": job, "on": on or "success"} for job, _, on in (each.partition(":") for each in flags["after"])]
         document["after"] = after[0] if len(after) == 1 else after
     for each in flags["set_"]:
-        name, value = _pair(each, "--set", "max_runs=5")
+        name, value = read_pair(each, "--set", "max_runs=5")
         _put(document, name.split("."), read_json(value, f"--set {name}"))
     return document
 
@@ -146,7 +146,7 @@ def _retry(flags: dict[str, Any]) -> dict[str, Any]:
     return {"retry": retry} if retry else {}
 
 
-def _pair(text: str, flag: str, example: str) -> tuple[str, str]:
+def read_pair(text: str, flag: str, example: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise Failure(USAGE, f'{flag}: "{text}" has no NAME=VALUE.', code="usage", hint=f"Write {flag} {example}.")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from horae.cli.client import path
+from horae.cli.client import GAVE_UP, NOT_FOUND, Failure, path
+from horae.cli.completion import queue_names, worker_ids
 from horae.cli.each import post_each
 from horae.cli.output import Column
 from horae.cli.session import Group, Session
@@ -27,6 +30,8 @@ WORKERS: list[Column] = [
     ("can", lambda worker: ",".join(worker["needs"])),
     ("seen", "seen_at"),
 ]
+QUEUE_NAME = click.argument("name", metavar="QUEUE", shell_complete=queue_names)
+QUEUE_NAMES = click.argument("name", metavar="QUEUE...", nargs=-1, required=True, shell_complete=queue_names)
 
 
 @click.group(cls=Group)
@@ -42,8 +47,42 @@ def list_queues(session: Session) -> None:
     session.out.rows(found, QUEUES, "queue", "No queue has been used yet.")
 
 
+@queue.command("show")
+@QUEUE_NAME
+@click.pass_obj
+def show_queue(session: Session, name: str) -> None:
+    """One queue: what waits by priority, and who serves it."""
+    found = _queue(session, name)
+    workers = session.client.get("/workers")["workers"]
+    found["workers"] = [each["node"] for each in workers if name in each["queues"] or "*" in each["queues"]]
+    session.out.one(found, "queue")
+    if not found["workers"]:
+        session.out.say(f"No worker serves it. Start one: horae serve --roles worker --worker-queues {name}")
+
+
+@queue.command("drain")
+@QUEUE_NAME
+@click.option("--timeout", help="Stop waiting after this long, with exit code 8; the queue stays paused.")
+@click.pass_obj
+def drain_queue(session: Session, name: str, timeout: str | None) -> None:
+    """Pause it, and wait until nothing of it runs any more. `horae queue resume` opens it again."""
+    import time
+
+    from horae.cli.times import read_length
+
+    deadline = None if timeout is None else time.monotonic() + read_length(timeout, "--timeout")
+    session.client.post(path("queues", name, "pause"))
+    while (found := _queue(session, name))["running"]:
+        if deadline is not None and time.monotonic() >= deadline:
+            hint = f"horae run list --queue {name} --status running shows them."
+            detail = f"{found['running']} runs of {name} have not ended in time; the queue stays paused."
+            raise Failure(GAVE_UP, detail, code="timeout", hint=hint)
+        time.sleep(0.2)
+    session.out.done(found, "queue", f"Drained {name}: paused, nothing runs, {found['queued']} wait.")
+
+
 @queue.command("pause")
-@click.argument("name", metavar="QUEUE...", nargs=-1, required=True)
+@QUEUE_NAMES
 @click.pass_obj
 def pause(session: Session, name: tuple[str, ...]) -> None:
     """Start no runs of it; they wait."""
@@ -51,7 +90,7 @@ def pause(session: Session, name: tuple[str, ...]) -> None:
 
 
 @queue.command("resume")
-@click.argument("name", metavar="QUEUE...", nargs=-1, required=True)
+@QUEUE_NAMES
 @click.pass_obj
 def resume(session: Session, name: tuple[str, ...]) -> None:
     """Start runs again."""
@@ -59,7 +98,7 @@ def resume(session: Session, name: tuple[str, ...]) -> None:
 
 
 @queue.command("limit")
-@click.argument("name", metavar="QUEUE")
+@QUEUE_NAME
 @click.argument("most", metavar="N|none")
 @click.pass_obj
 def limit(session: Session, name: str, most: str) -> None:
@@ -69,6 +108,15 @@ def limit(session: Session, name: str, most: str) -> None:
     body = {"max_running": None if most == "none" else int(most)}
     made = session.client.call("PATCH", path("queues", name), body)
     session.out.done(made, "queue", f"{name}: {'no limit' if most == 'none' else f'at most {most} at once'}")
+
+
+def _queue(session: Session, name: str) -> dict[str, Any]:
+    queues: list[dict[str, Any]] = session.client.get("/queues")["queues"]
+    for each in queues:
+        if each["queue"] == name:
+            return each
+    hint = f"Known: {', '.join(each['queue'] for each in queues) or 'none'}."
+    raise Failure(NOT_FOUND, f'There is no queue "{name}".', code="no_queue", hint=hint)
 
 
 @click.group(cls=Group)
@@ -85,7 +133,7 @@ def list_workers(session: Session) -> None:
 
 
 @worker.command("drain")
-@click.argument("worker_id", metavar="WORKER...", nargs=-1, required=True)
+@click.argument("worker_id", metavar="WORKER...", nargs=-1, required=True, shell_complete=worker_ids)
 @click.pass_obj
 def drain(session: Session, worker_id: tuple[str, ...]) -> None:
     """No new runs for it; those it has may end."""

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, USAGE, Failure
+from horae.cli.client import CONFLICT, PARTLY, REJECTED, USAGE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 
 
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What every import has."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show the jobs; create none. With -o yaml: for `horae apply`."),
+        click.option("--queue", help="The queue of all of them."),
+        click.option("--prefix", default="", help="Before every name."),
+    ):
+        command = option(command)
+    return command
+
+
 @click.group(cls=Group)
 def imports() -> None:
-    """Jobs from elsewhere."""
+    """Jobs from elsewhere. What cannot be taken over says why; what changes its meaning is a note.
+
+    With --dry-run no server is needed and nothing is created; -o yaml then writes files for `horae apply`.
+
+    \b
+    crontab -l | horae import crontab - --dry-run
+    horae import systemd /etc/systemd/system --dry-run
+    kubectl get cronjobs -A -o yaml | horae import k8s - --dry-run
+    horae import celery proj/celeryconfig.py --dry-run -o yaml
+    """
 
 
 @imports.command("crontab")
@@ -23,9 +44,7 @@ def imports() -> None:
 @click.option("--system", is_flag=True, help="The sixth column names a user, as in /etc/crontab and /etc/cron.d.")
 @click.option("--user", help="Take the lines of this user, to run as the user of the worker.")
 @click.option("--timezone", "--tz", help="The zone of the table; default: this machine's.")
-@click.option("--prefix", default="", help="Before every name.")
-@click.option("--queue", help="The queue of all of them.")
-@click.option("--dry-run", is_flag=True, help="Show the jobs; create none. With -o yaml: as files for `horae apply`.")
+@_common
 @click.pass_obj
 def crontab(
     session: Session,
@@ -34,7 +53,6 @@ def crontab(
     system: bool,
     user: str | None,
     timezone: str | None,
-    queue: str | None,
     **flags: Any,
 ) -> None:
     """Make jobs of a crontab; FILE may be - for standard input. What cannot be taken over says why.
@@ -44,35 +62,116 @@ def crontab(
     horae import crontab /etc/cron.d/backup --user root
     """
     from horae.cli.crontab import read_crontab
-    from horae.cli.times import local_zone
-    from horae.core.zone import check_zone
 
-    zone = check_zone(timezone, "--tz") if timezone else local_zone() or "UTC"
+    zone = _zone(timezone)
     text = _text(file)
     is_system = system or user is not None or file == "/etc/crontab" or file.startswith("/etc/cron.d/")
     entries = read_crontab(text, zone=zone, has_user=is_system, user=user, prefix=flags["prefix"])
     if not is_system:
         _suspect_users(session, entries)
-    jobs = [entry.job | ({"queue": queue} if queue else {}) for entry in entries if entry.job]
-    if session.out.form == "yaml" and flags["dry_run"]:
+    if _finish(
+        session, entries, flags, "lines", f"Zone: {zone}{'' if timezone else ' (of this machine; --tz changes it)'}."
+    ):
+        session.out.say("Now take these lines out of the crontab, or both will run them.")
+
+
+@imports.command("systemd")
+@click.argument("place", metavar="FILE|FOLDER...", nargs=-1, required=True)
+@click.option("--timezone", "--tz", help="The zone of timers that name none; default: this machine's.")
+@_common
+@click.pass_obj
+def systemd(session: Session, /, place: tuple[str, ...], timezone: str | None, **flags: Any) -> None:
+    """Make jobs of .timer units; the .service of each is looked for beside it."""
+    from horae.cli.systemd import read_timers
+
+    zone = _zone(timezone)
+    try:
+        entries = read_timers([Path(each) for each in place], zone=zone, prefix=flags["prefix"])
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(USAGE, f"A unit cannot be read: {error}.", code="file") from None
+    if not entries:
+        raise Failure(USAGE, "There is no .timer.", code="file", hint="Such as /etc/systemd/system.")
+    if _finish(session, entries, flags, "timers", f"Zone: {zone}."):
+        session.out.say("Now stop the timers, or both will run them: systemctl disable --now NAME.timer")
+
+
+@imports.command("k8s")
+@click.argument("file", nargs=-1, required=True)
+@click.option("--timezone", "--tz", default="UTC", show_default=True, help="The zone of CronJobs that name none.")
+@_common
+@click.pass_obj
+def k8s(session: Session, /, file: tuple[str, ...], timezone: str, **flags: Any) -> None:
+    """Make jobs of Kubernetes CronJobs: manifests, or the output of kubectl; FILE may be - for standard input."""
+    from horae.cli.kubernetes import read_cronjobs
+
+    zone, entries = _zone(timezone), []
+    for each in file:
+        try:
+            entries += read_cronjobs(_text(each), zone=zone, prefix=flags["prefix"])
+        except ValueError as error:
+            line, told = error.args
+            raise Failure(REJECTED, told, code="yaml", hint=f"In {each}, line {line}.") from None
+    if _finish(session, entries, flags, "CronJobs", f"Zone where none is named: {zone}."):
+        session.out.say("Now suspend them there, or both will run them.")
+
+
+@imports.command("celery")
+@click.argument("file")
+@click.option("--timezone", "--tz", help="The zone of the schedule; default: what the module says, or UTC.")
+@_common
+@click.pass_obj
+def celery(session: Session, /, file: str, timezone: str | None, **flags: Any) -> None:
+    """Make jobs of a Celery beat schedule. FILE is the module that has it; it is read, not run."""
+    from horae.cli.celery import read_beat
+
+    zone = _zone(timezone) if timezone else None
+    try:
+        entries = read_beat(_text(file), zone=zone, prefix=flags["prefix"])
+    except SyntaxError as error:
+        raise Failure(REJECTED, f"{file} is no Python: {error.msg}, line {error.lineno}.", code="python") from None
+    if not entries:
+        hint = "It is looked for as beat_schedule = {…}, written out in the file itself."
+        raise Failure(REJECTED, f"{file} has no beat schedule.", code="no_schedule", hint=hint)
+    is_created = _finish(session, entries, flags, "entries", "")
+    session.out.say('A handler is a function with @app.handler("name") of a worker: horae worker module:app')
+    if is_created:
+        session.out.say("Now take them out of beat, or both will run them.")
+
+
+def _zone(given: str | None) -> str:
+    from horae.cli.times import local_zone
+    from horae.core.zone import check_zone
+
+    return check_zone(given, "--tz") if given else local_zone() or "UTC"
+
+
+def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: str, zone: str) -> bool:
+    """Create them or show them. Whether some were created."""
+    queue, is_dry = flags["queue"], flags["dry_run"]
+    for entry in entries:
+        if entry.job and queue:
+            entry.job["queue"] = queue
+    jobs = [entry.job for entry in entries if entry.job]
+    if session.out.form == "yaml" and is_dry:
         from horae.cli.output import as_yaml
 
         click.echo("---\n".join(as_yaml(job) for job in jobs), nl=False)
-        return
-    results = {} if flags["dry_run"] else _create(session, jobs)
+        for entry in entries:
+            for note in [entry.refusal] if entry.refusal else entry.notes:
+                session.out.say(f"{(entry.job or {}).get('name') or f'line {entry.line}'}: {note}")
+        return False
+    results = {} if is_dry else _create(session, jobs)
     _show(session, entries, results)
     left = sum(bool(entry.refusal) for entry in entries)
-    told = f"{len(jobs)} jobs would be created" if flags["dry_run"] else f"{_count(results, 'created')} jobs created"
+    told = f"{len(jobs)} jobs would be created" if is_dry else f"{_count(results, 'created')} jobs created"
     there = _count(results, "exists")
     also = f", {there} existed already" if there else ""
-    whose = "" if timezone else " (of this machine; --tz changes it)"
-    session.out.say(f"{told}{also}, {left} lines not imported. Zone: {zone}{whose}.")
-    if flags["dry_run"]:
+    session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
+    if is_dry:
         session.out.say("Nothing was changed. Run again without --dry-run to create them.")
     elif _count(results, "failed"):
         sys.exit(PARTLY)
-    elif _count(results, "created"):
-        session.out.say("Now take these lines out of the crontab, or both will run them.")
+    return _count(results, "created") > 0
 
 
 def _text(file: str) -> str:
@@ -132,10 +231,11 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
             "next_at": None,
         }
         if entry.job:
-            schedule = parse_schedule(entry.job["schedule"], zone=entry.job["timezone"], anchor_us=now_us, seed="")
+            line = entry.job["schedule"]
+            schedule = parse_schedule(line, zone=entry.job["timezone"], anchor_us=now_us, seed="")
             # Where an H falls is known once the job has its id.
-            due = None if "H" in entry.job["schedule"] else next_after(schedule, now_us)
-            told = entry.job["schedule"] if due is None else describe(schedule)
+            due = None if "H" in line else next_after(schedule, now_us)
+            told = line if due is None else describe(schedule)
             item |= {"name": entry.job["name"], "schedule": told, "next_at": due and format_instant(due)}
         word = "would create" if entry.job else "not imported" if entry.refusal else "setting"
         result = results.get(item["name"] or "", word)
@@ -145,4 +245,7 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
         ("line", "line"), ("name", "name"), ("schedule", "schedule"), ("next", "next_at"), ("result", "result"),
         ("notes", "notes"),
     ]  # fmt: skip
+    if session.out.form == "table":
+        # On a narrow screen the last ones have no room, and the notes are what matters.
+        columns = [columns[place] for place in (0, 1, 2, 5, 4, 3)]
     session.out.rows(items, columns, "name")

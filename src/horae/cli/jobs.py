@@ -7,11 +7,13 @@ from typing import Any
 import click
 
 from horae.cli.client import CONFLICT, USAGE, Failure, path
-from horae.cli.completion import job_names
+from horae.cli.completion import JOB, job_names
+from horae.cli.copies import copy, rename, rollback
 from horae.cli.each import delete_each, post_each
-from horae.cli.fields import document_of, job_options, read_json
+from horae.cli.fields import document_of, job_options
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
+from horae.cli.start import start
 from horae.cli.times import read_time
 
 
@@ -33,7 +35,6 @@ COLUMNS: list[Column] = [
     ("queue", "queue"),
     ("priority", "priority"),
 ]
-JOB = click.argument("job_name", metavar="JOB", shell_complete=job_names)
 JOBS = click.argument("job_name", metavar="JOB...", nargs=-1, required=True, shell_complete=job_names)
 
 
@@ -43,7 +44,7 @@ def job() -> None:
 
     \b
     horae job create report --schedule '0 9 * * 1-5' --tz Europe/Berlin --http https://example.com/report
-    horae job run report --wait
+    horae run report --wait
     """
 
 
@@ -152,31 +153,9 @@ def resume(session: Session, job_name: tuple[str, ...]) -> None:
     post_each(session, job_name, ("jobs", "resume"), "name", "Resumed")
 
 
-@job.command("run")
-@JOB
-@click.option("--payload", help="Instead of the job's: JSON, @file or - for standard input.")
-@click.option("--priority", help="high, medium or low.")
-@click.option("--at", help="Not now but then: +10m, 09:00.")
-@click.option("--wait", is_flag=True, help="Until it ended; exit code 3 if badly.")
-@click.option("--follow", is_flag=True, help="Show its log meanwhile; waits as well.")
-@click.option("--timeout", help="Stop waiting after this long, with exit code 8; the run goes on.")
-@click.pass_obj
-def run_now(
-    session: Session, /, job_name: str, payload: str | None, priority: str | None, at: str | None, **waiting: Any
-) -> None:
-    """Run it now, or at a given time, whatever its schedule says."""
-    body: dict[str, Any] = {} if payload is None else {"payload": read_json(payload, "--payload")}
-    if priority:
-        body["priority"] = priority
-    if at:
-        body["run_at"] = read_time(at, "--at", is_future=True)
-    made = session.client.post(path("jobs", job_name, "run"), body)
-    if not (waiting["wait"] or waiting["follow"]):
-        session.out.done(made, "run_id", f"Run {made['run_id']}\nNext: horae run logs -f {made['run_id']}")
-        return
-    from horae.cli.waiting import wait_for_run
-
-    wait_for_run(session, made["run_id"], has_log=waiting["follow"], timeout=waiting["timeout"])
+job.add_command(start, "run")
+for copying in (copy, rename, rollback):
+    job.add_command(copying)
 
 
 @job.command("delete")
@@ -207,8 +186,11 @@ def history(session: Session, job_name: str) -> None:
 @job.command("export")
 @click.argument("job_name", metavar="[JOB]...", nargs=-1, shell_complete=job_names)
 @click.option("--label", help="Only jobs with this label, NAME:VALUE.")
+@click.option(
+    "--crontab", "is_crontab", is_flag=True, help="As a crontab instead, with what it cannot say in comments."
+)
 @click.pass_obj
-def export(session: Session, job_name: tuple[str, ...], label: str | None) -> None:
+def export(session: Session, job_name: tuple[str, ...], label: str | None, is_crontab: bool) -> None:
     """Write jobs as YAML files for `horae apply`: what was said about them, not how they stand."""
     from horae.cli.files import as_file
 
@@ -216,6 +198,11 @@ def export(session: Session, job_name: tuple[str, ...], label: str | None) -> No
         found = [session.client.get(path("jobs", name)) for name in job_name]
     else:
         found = list(session.client.pages("/jobs", "jobs", None, label=label, sort="name"))
+    if is_crontab:
+        from horae.cli.crontab_out import as_crontab
+
+        click.echo(as_crontab(found), nl=False)
+        return
     names = {each["job_id"]: each["name"] for each in found}
     documents = [as_file(session.client, each, names) for each in session.out.track(found, "Reading jobs")]
     if session.out.form in ("json", "jsonl"):

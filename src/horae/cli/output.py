@@ -1,4 +1,4 @@
-"""What a command shows: tables for people, tabs for pipes, JSON and YAML for programs. Remarks go to standard error."""
+"""What a command shows: tables for people, tabs for pipes, JSON, YAML, CSV for programs; remarks on standard error."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-FORMS = ("table", "tsv", "json", "jsonl", "yaml", "name")
+FORMS = ("table", "wide", "tsv", "csv", "json", "jsonl", "yaml", "name")
 T = TypeVar("T")
+# A column of words is at least this wide, if its words are; between two columns are three.
+FOLDED, BETWEEN = 18, 3
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
@@ -33,20 +35,33 @@ SIGNS = {
 
 
 class Out:
-    def __init__(self, form: str | None, *, is_quiet: bool, has_header: bool = True) -> None:
+    def __init__(
+        self, form: str | None, *, is_quiet: bool, has_header: bool = True, fields: Sequence[str] = ()
+    ) -> None:
         self.is_terminal = sys.stdout.isatty()
-        self.form = form or ("name" if is_quiet else "table" if self.is_terminal else "tsv")
+        self.is_wide = form == "wide"
+        self.form = (
+            "table" if self.is_wide else form or ("name" if is_quiet else "table" if self.is_terminal else "tsv")
+        )
         self.is_quiet = is_quiet
         self._has_header = has_header
+        self._fields = fields
 
     @property
     def is_for_people(self) -> bool:
-        return self.form in ("table", "tsv")
+        return self.form in ("table", "tsv") and not self._fields
+
+    @property
+    def has_fields(self) -> bool:
+        """Somebody chose the fields."""
+        return bool(self._fields)
 
     def rows(self, items: Iterable[Any], columns: Sequence[Column], name: str, empty: str = "") -> None:
         """A list of things; `name` is the field that identifies each."""
-        if self.form == "tsv":
-            self._tabs(items, columns)
+        if self._fields:
+            items, columns = (chosen(item, self._fields) for item in items), [(each, each) for each in self._fields]
+        if self.form in ("tsv", "csv"):
+            self._lines(items, columns)
         elif self.form == "name":
             for item in items:
                 click.echo(str(item[name]))
@@ -56,7 +71,7 @@ class Out:
         elif self.form == "table":
             found = list(items)
             if found or not empty:
-                self._table(found, columns)
+                self._table(found, [*columns, *_others(found, columns)] if self.is_wide else columns)
             else:
                 self.say(empty)
         else:
@@ -64,7 +79,11 @@ class Out:
 
     def one(self, item: Any, name: str, fields: Sequence[Column] | None = None) -> None:
         """A single thing; every field if none is named."""
-        if self.form == "name":
+        if self._fields:
+            item, fields = chosen(item, self._fields), None
+        if self.form == "csv":
+            self._lines([item], fields or [(key, key) for key in item])
+        elif self.form == "name":
             click.echo(str(item[name]))
         elif self.form == "table":
             self._card(item, fields or [(key, key) for key in item])
@@ -78,9 +97,9 @@ class Out:
 
     def done(self, item: Any, name: str, told: str) -> None:
         """The answer to a change: a sentence for people, the thing for programs."""
-        if self.form == "table" and not self.is_quiet:
+        if self.form == "table" and not self.is_quiet and not self._fields:
             click.echo(told)
-        elif self.form in ("name", "tsv"):
+        elif self.form in ("name", "tsv") and not self._fields:
             click.echo(str(item[name]))
         else:
             self.one(item, name)
@@ -106,31 +125,34 @@ class Out:
         else:
             click.echo(json.dumps(item, indent=2, ensure_ascii=False))
 
-    def _tabs(self, items: Iterable[Any], columns: Sequence[Column]) -> None:
+    def _lines(self, items: Iterable[Any], columns: Sequence[Column]) -> None:
+        line = _comma_line if self.form == "csv" else "\t".join
         lines = iter(items)
         # Before anything is printed: whether the server answers at all.
         first = list(islice(lines, 1))
         if self._has_header:
-            click.echo("\t".join(head.upper().replace(" ", "_") for head, _ in columns))
+            click.echo(line([head.upper().replace(" ", "_") for head, _ in columns]))
         for item in chain(first, lines):
-            click.echo("\t".join(_plain(_value(item, field)) for _, field in columns))
+            cells = [_value(item, field) for _, field in columns]
+            click.echo(line([_text(cell) if self.form == "csv" else _plain(cell) for cell in cells]))
 
     def _table(self, items: list[Any], columns: Sequence[Column]) -> None:
         from rich import box
         from rich.table import Table
 
+        screen = console(width=10_000 if self.is_wide else None)
+        made = [_laid_out(items, head, field) for head, field in columns]
+        shown = made if self.is_wide else _that_fit(made, screen.width)
         table = Table(box=box.SIMPLE_HEAD, show_header=self._has_header, show_edge=False, header_style="bold")
-        for head, field in columns:
-            values = [_value(item, field) for item in items]
-            is_number = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-            is_time = any(is_instant(value) for value in values)
-            is_whole = is_time or any(value in SIGNS for value in values if isinstance(value, str))
-            is_whole = is_whole or (isinstance(field, str) and field.endswith("_id"))
-            told = f"{head.upper()} ({zone_name()})" if is_time else head.upper()
-            table.add_column(told, justify="right" if is_number else "left", no_wrap=is_whole, overflow="fold")
-        for item in items:
-            table.add_row(*(pretty(_value(item, field), field, is_short=True) for _, field in columns))
-        console().print(table)
+        for column in shown:
+            table.add_column(column.head, no_wrap=column.is_whole, overflow="fold")
+            table.columns[-1].justify = "right" if column.is_number else "left"
+        for cells in zip(*(column.cells for column in shown), strict=True):
+            table.add_row(*cells)
+        screen.print(table, crop=not self.is_wide)
+        if len(shown) < len(made):
+            left = ", ".join(head for head, _ in columns[len(shown) :])
+            self.say(f"No room for {left}; -o wide shows all.")
 
     def _card(self, item: Any, fields: Sequence[Column]) -> None:
         from rich.table import Table
@@ -143,11 +165,79 @@ class Out:
         console().print(table)
 
 
-def console() -> Any:
+class _Laid(NamedTuple):
+    """A column of a table: its cells as they are shown, and how much room they need."""
+
+    head: str
+    cells: list[Any]
+    is_number: bool
+    is_whole: bool
+
+    @property
+    def least(self) -> int:
+        """What must not be broken needs its full width; words may fold, but not into single letters."""
+        widest = max((cell.cell_len for cell in self.cells), default=0)
+        return max(len(self.head), widest if self.is_whole else min(widest, FOLDED))
+
+
+def _laid_out(items: list[Any], head: str, field: str | Callable[[Any], Any]) -> _Laid:
+    values = [_value(item, field) for item in items]
+    is_number = any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    is_time = any(is_instant(value) for value in values)
+    is_whole = is_time or any(value in SIGNS for value in values if isinstance(value, str))
+    is_whole = is_whole or (isinstance(field, str) and field.endswith("_id"))
+    told = f"{head.upper()} ({zone_name()})" if is_time else head.upper()
+    return _Laid(told, [pretty(value, field, is_short=True) for value in values], is_number, is_whole)
+
+
+def _that_fit(columns: list[_Laid], width: int) -> list[_Laid]:
+    """The first ones, which matter most; two at least."""
+    count = len(columns)
+    while count > 2 and sum(column.least + BETWEEN for column in columns[:count]) > width:
+        count -= 1
+    return columns[:count]
+
+
+def console(width: int | None = None) -> Any:
     """Standard output for tables. NO_COLOR, FORCE_COLOR and TERM=dumb are heeded; a pipe gets no colour."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=False, width=width)
+
+
+def chosen(item: Any, fields: Sequence[str]) -> dict[str, Any]:
+    """These fields of it; `retry.delay` is one inside another. A field that no such thing has is a mistake."""
+    made = {}
+    for name in fields:
+        value = item
+        for part in name.split("."):
+            if not isinstance(value, dict) or part not in value:
+                raise _no_field(name, item)
+            value = value[part]
+        made[name] = value
+    return made
+
+
+def _no_field(name: str, item: Any) -> Exception:
+    from difflib import get_close_matches
+
+    from horae.cli.client import USAGE, Failure
+
+    known = list(item) if isinstance(item, dict) else []
+    near = get_close_matches(name, known, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+    return Failure(USAGE, f'--fields: there is no field "{name}".', code="fields", hint=hint)
+
+
+def _others(items: list[Any], columns: Sequence[Column]) -> list[Column]:
+    """Plain fields that the table leaves out and that say something."""
+    shown = {field for _, field in columns if isinstance(field, str)}
+    names = dict.fromkeys(name for item in items for name in item)
+    return [
+        (name.replace("_", " "), name)
+        for name in names
+        if name not in shown and any(not isinstance(item.get(name), dict | list | None) for item in items)
+    ]
 
 
 def visible(text: str) -> str:
@@ -218,13 +308,28 @@ def _value(item: Any, field: str | Callable[[Any], Any]) -> Any:
     return field(item) if callable(field) else item.get(field)
 
 
-def _plain(value: Any) -> str:
-    """One cell of a line: no tab and no line end inside."""
+def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _comma_line(cells: Sequence[str]) -> str:
+    """One line of CSV. A cell that a spreadsheet would take for a formula is told as text."""
+    import csv
+    import io
+
+    line = io.StringIO()
+    safe = [f"'{cell}" if cell[:1] in ("=", "+", "@", "\t") else cell for cell in cells]
+    csv.writer(line, lineterminator="").writerow(safe)
+    return line.getvalue()
+
+
+def _plain(value: Any) -> str:
+    """One cell of a line: no tab and no line end inside."""
+    text = _text(value)
     return (
         text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n") if "\t" in text or "\n" in text else text
     )

@@ -15,19 +15,26 @@ COMMANDS = {
     "verify": ("server:verify", "Check a history against the promise."),
     "export": ("server:export", "Write the whole history as lines of JSON."),
     "demo": ("server:demo", "Made-up jobs and runs, to see horae at size."),
+    "status": ("status:status", "How things stand, and what needs attention."),
     "job": ("jobs:job", "Jobs: create, list, show, edit, pause, resume, run, delete."),
-    "run": ("runs:run", "Runs: list, show, logs, wait, cancel, retry."),
-    "dead": ("dead:dead", "Runs that failed for good: list, replay, discard."),
+    "run": ("runs:run", "Run a job now; runs: list, show, logs, wait, cancel, retry."),
     "why": ("ask:why", "Why a job did, did not, will or will not run."),
     "upcoming": ("upcoming:upcoming", "What is due next."),
+    "forecast": ("forecast:forecast", "How many runs are due when, as a heat map."),
+    "logs": ("runs:logs", "What a run, or the latest run of a job, printed."),
+    "retry": ("runs:retry", "One more attempt of the same run."),
+    "replay": ("dead:replay", "Run dead letters anew."),
+    "pause": ("jobs:pause", "Make no runs of a job until resumed."),
+    "resume": ("jobs:resume", "Make runs again."),
+    "dead": ("dead:dead", "Runs that failed for good: list, show, replay, discard."),
     "schedule": ("schedule:schedule", "Schedules in words; no server needed."),
-    "import": ("imports:imports", "Jobs from elsewhere: a crontab."),
+    "import": ("imports:imports", "Jobs from elsewhere: crontab, systemd, Kubernetes, Celery beat."),
     "validate": ("apply:validate", "Check files of jobs; no server needed."),
     "diff": ("apply:diff", "What an apply of these files would change."),
     "apply": ("apply:apply", "Make the jobs be as these files say."),
     "plan": ("plan:plan", "Which due times and how much load an edit changes, before it is applied."),
     "backfill": ("backfill:backfill", "Runs for past due times that have none."),
-    "queue": ("fleet:queue", "Queues: list, pause, resume, limit."),
+    "queue": ("fleet:queue", "Queues: list, show, pause, resume, drain, limit."),
     "worker": ("work:worker", "Workers: list, drain, run the handlers of an app."),
     "calendar": ("calendars:calendar", "Named calendars: list, show, set, delete."),
     "webhook": ("webhooks:webhook", "Who is told of what."),
@@ -39,9 +46,19 @@ COMMANDS = {
     "bench": ("bench:bench", "How fast horae is on a database, beside the same SQL run bare."),
     "doctor": ("doctor:doctor", "Is everything as it should be, and if not, what to do."),
     "top": ("top:top", "How things stand, live."),
+    "open": ("browse:open_page", "The dashboard, at a job or a run."),
+    "api": ("raw:api", "One request to the API, with your key."),
+    "login": ("account:login", "Keep the key of a server."),
+    "logout": ("account:logout", "Forget the key of a server."),
+    "whoami": ("account:whoami", "Which server, which tenant, which role."),
     "context": ("context:context", "Servers by name: ls, use, add, rm."),
+    "config": ("configuration:config", "Which settings hold here, and who set them."),
     "completion": ("completion:completion", "Completion for bash, zsh and fish."),
+    "help": ("topics:help_", "Errors, exit codes, filters, time, schedules."),
 }
+# Also understood.
+PLURALS = {f"{name}s": name for name in ("job", "run", "queue", "worker", "calendar", "webhook", "secret", "key")}
+PLURALS |= {"tenants": "tenant", "contexts": "context", "schedules": "schedule", "dead-letters": "dead"}
 
 
 class Tree(click.Group):
@@ -51,6 +68,7 @@ class Tree(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = PLURALS.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -61,7 +79,7 @@ class Tree(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and name not in PLURALS and not name.startswith("-"):
             from difflib import get_close_matches
 
             near = get_close_matches(name, COMMANDS, 1)

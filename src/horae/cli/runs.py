@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import path
-from horae.cli.completion import job_names
+from horae.cli.client import NOT_FOUND, USAGE, Failure, path
+from horae.cli.completion import job_names, queue_names, run_ids
 from horae.cli.each import post_each
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
+from horae.cli.start import start
 from horae.cli.times import read_time
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COLUMNS: list[Column] = [
     ("run", "run_id"),
@@ -23,8 +28,9 @@ COLUMNS: list[Column] = [
     ("trigger", "trigger"),
     ("reason", "reason"),
 ]
-RUN = click.argument("run_id", metavar="RUN")
-RUNS = click.argument("run_id", metavar="RUN...", nargs=-1, required=True)
+_RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+RUN = click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+RUNS = click.argument("run_id", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
 
 
 def run_filters(command: Any) -> Any:
@@ -32,7 +38,7 @@ def run_filters(command: Any) -> Any:
     for option in reversed(
         [
             click.option("--job", help="Of this job.", shell_complete=job_names),
-            click.option("--queue", help="In this queue."),
+            click.option("--queue", help="In this queue.", shell_complete=queue_names),
             click.option("--priority", help="high, medium or low."),
             click.option("--since", help="Due after this time: -2h, 09:00."),
             click.option("--until", help="Due before this time."),
@@ -50,14 +56,32 @@ def filter_query(flags: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in (flags | times).items() if value is not None}
 
 
-@click.group(cls=Group)
+class Runs(Group):
+    """`horae run JOB` is `horae run start JOB`: what is no verb is a job."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_own = not args or args[0] in ctx.help_option_names or self.get_command(ctx, args[0]) is not None
+        return super().parse_args(ctx, args if is_own else ["start", *args])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        names = job_names(ctx, self, incomplete)
+        return [*super().shell_complete(ctx, incomplete), *(CompletionItem(name) for name in names)]
+
+
+@click.group(cls=Runs)
 def run() -> None:
-    """Runs: one due time, or one request, and what became of it.
+    """Run a job now: `horae run JOB`. And runs: one due time, or one request, and what became of it.
 
     \b
+    horae run report --wait
     horae run list --job report --since -24h --status failed
-    horae run logs -f RUN
+    horae logs -f RUN
     """
+
+
+run.add_command(start)
 
 
 @run.command("list")
@@ -81,33 +105,63 @@ def show(session: Session, run_id: str) -> None:
 
 
 @run.command("logs")
-@RUN
+@click.argument("name", metavar="RUN|JOB", shell_complete=job_names)
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends; exit code 3 if badly.")
 @click.option("--attempt", type=click.IntRange(1), help="Of this attempt.")
+@click.option("--tail", type=click.IntRange(0), help="The last so many lines.")
+@click.option("--grep", metavar="PATTERN", help="Lines that match this regular expression.")
 @click.pass_obj
-def logs(session: Session, run_id: str, follow: bool, attempt: int | None) -> None:
-    """What it printed."""
+def logs(session: Session, /, name: str, follow: bool, attempt: int | None, tail: int | None, grep: str | None) -> None:
+    """What a run printed, or the latest run of a job."""
+    run_id = name if is_run_id(name) else _latest(session, name)
     if follow:
         from horae.cli.waiting import wait_for_run
 
         wait_for_run(session, run_id, has_log=True, timeout=None)
         return
-    text = session.client.get(path("runs", run_id, "logs"), attempt=attempt)
+    text = _picked(session.client.get(path("runs", run_id, "logs"), attempt=attempt), tail, grep)
     if session.out.form in ("json", "jsonl", "yaml"):
         session.out.one({"run_id": run_id, "text": text}, "run_id")
     else:
         click.echo(text, nl=False)
 
 
+def is_run_id(name: str) -> bool:
+    return _RUN_ID.fullmatch(name) is not None
+
+
+def _latest(session: Session, job_name: str) -> str:
+    found = session.client.get(path("jobs", job_name, "runs"), limit=20)
+    begun = [each for each in found if each["start_time"]]
+    if not begun:
+        hint = f"horae why {job_name} tells why; horae run {job_name} --follow starts it."
+        raise Failure(NOT_FOUND, f"{job_name} has not run yet.", code="no_runs", hint=hint)
+    session.out.say(f"run {begun[0]['run_id']}, {begun[0]['status'].lower()}")
+    return str(begun[0]["run_id"])
+
+
+def _picked(text: str, tail: int | None, grep: str | None) -> str:
+    if tail is None and grep is None:
+        return text
+    try:
+        pattern = re.compile(grep or "")
+    except re.error as error:
+        raise Failure(
+            USAGE, f"--grep: {error}.", code="grep", hint="Put \\ before . ( ) [ ] * + ? that mean themselves."
+        ) from None
+    lines = [line for line in text.splitlines(keepends=True) if pattern.search(line)]
+    return "".join(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :])
+
+
 @run.command("wait")
-@RUN
+@RUNS
 @click.option("--timeout", help="Give up after this long, with exit code 8.")
 @click.pass_obj
-def wait(session: Session, run_id: str, timeout: str | None) -> None:
-    """Until it ended; exit code 3 if badly."""
-    from horae.cli.waiting import wait_for_run
+def wait(session: Session, run_id: tuple[str, ...], timeout: str | None) -> None:
+    """Until all of them ended; exit code 3 if one did badly."""
+    from horae.cli.waiting import wait_for_runs
 
-    wait_for_run(session, run_id, has_log=False, timeout=timeout)
+    wait_for_runs(session, run_id, has_log=False, timeout=timeout)
 
 
 @run.command("cancel")
@@ -128,7 +182,6 @@ def retry(session: Session, run_id: tuple[str, ...], is_waited: bool, follow: bo
     """One more attempt of the same run."""
     done = post_each(session, run_id, ("runs", "retry"), "run_id", "Once more:")
     if is_waited or follow:
-        from horae.cli.waiting import wait_for_run
+        from horae.cli.waiting import wait_for_runs
 
-        for each in done:
-            wait_for_run(session, each["run_id"], has_log=follow, timeout=timeout)
+        wait_for_runs(session, [each["run_id"] for each in done], has_log=follow, timeout=timeout)

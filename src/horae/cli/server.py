@@ -60,11 +60,23 @@ def dev(data: Path | None, **flags: Any) -> None:
     settings = settings_of(flags, is_dev=True)
     if settings.is_sqlite:
         guarded(lambda: _make_folder(settings.data_folder))
-    click.echo(
-        f"horae is starting at http://{settings.host}:{settings.port}\n  data: {settings.database_url}\n  stop: Ctrl+C",
-        err=True,
-    )
+    click.echo(_welcome(settings), err=True)
     _run(settings)
+
+
+def _welcome(settings: Settings) -> str:
+    address = f"http://{settings.host}:{settings.port}"
+    flag = "" if settings.port == 8700 else f" --url {address}"
+    return "\n".join([
+        f"horae is starting at {address}",
+        f"  dashboard  {address}/   API {address}/api/v1",
+        f"  data       {settings.database_url}",
+        f"  worker     {settings.worker_slots} slots on {settings.worker_queues}",
+        "  keys       none are asked for: it listens on this machine alone",
+        "  stop       Ctrl+C",
+        f"Next:  horae job create hello --every 1m --command 'echo hi'{flag}",
+        f"       crontab -l | horae import crontab - --dry-run{flag}",
+    ])  # fmt: skip
 
 
 @click.command()

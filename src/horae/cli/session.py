@@ -14,6 +14,7 @@ from horae.cli.output import FORMS, Column, Out, visible
 
 if TYPE_CHECKING:
     from horae.cli.client import Client, Failure
+    from horae.cli.context import Place
 
 ALIASES = {"ls": "list", "rm": "delete"}
 
@@ -21,8 +22,12 @@ ALIASES = {"ls": "list", "rm": "delete"}
 def common_options() -> list[click.Parameter]:
     return [
         click.Option(["-o", "--output"], type=click.Choice(FORMS), help="table on a terminal, tsv when piped."),
+        click.Option(["--json"], is_flag=True, help="The same as -o json."),
+        click.Option(["--fields"], metavar="A,B", help="These fields alone, by their names in JSON; a.b is inside a."),
         click.Option(["-q", "--quiet"], is_flag=True, help="Names or ids alone, one a line; no remarks."),
         click.Option(["--no-header"], is_flag=True, help="No line of column names."),
+        click.Option(["--color"], type=click.Choice(["auto", "always", "never"]), help="Default: on a terminal."),
+        click.Option(["--debug"], is_flag=True, help="Every request on standard error."),
         click.Option(["--url"], help="The server (HORAE_URL)."),
         click.Option(["--context"], help="The server, by the name of a context (HORAE_CONTEXT)."),
         click.Option(["--tenant"], help="Act for this tenant (admin keys)."),
@@ -32,18 +37,27 @@ def common_options() -> list[click.Parameter]:
 class Session:
     """Passed to every client command."""
 
-    def __init__(self, out: Out, url: str | None, context: str | None, tenant: str | None) -> None:
+    def __init__(
+        self, out: Out, url: str | None, context: str | None, tenant: str | None, *, is_debug: bool = False
+    ) -> None:
         self.out = out
         self._place = (url, context, tenant)
+        self._is_debug = is_debug
+
+    @cached_property
+    def place(self) -> Place:
+        from horae.cli.context import find_place
+
+        url, context, _ = self._place
+        return find_place(url, context)
 
     @cached_property
     def client(self) -> Client:
         from horae.cli.client import Client
-        from horae.cli.context import find_place
 
-        url, context, tenant = self._place
-        place = find_place(url, context)
-        return Client(place.url, place.key, tenant or place.tenant)
+        place = self.place
+        trace = (lambda text: click.echo(visible(text), err=True)) if self._is_debug else None
+        return Client(place.url, place.key, self._place[2] or place.tenant, trace=trace)
 
     def show(self, found: Iterable[Any], columns: Sequence[Column], name: str, empty: str) -> None:
         """A list of the server, and whether it goes on."""
@@ -77,7 +91,7 @@ class Command(click.Command):
         self.params += [option for option in common_options() if not taken & set(option.opts)]
 
     def invoke(self, ctx: click.Context) -> Any:
-        ctx.obj = _session(ctx.params)
+        ctx.obj = _session(ctx)
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
@@ -92,6 +106,7 @@ class Command(click.Command):
         except click.ClickException:
             raise
         except Exception as error:  # noqa: BLE001 - what is not ours is raised again
+            _suggest(error, ctx)
             _end(error)
 
 
@@ -104,10 +119,45 @@ class Group(click.Group):
         return super().get_command(ctx, cmd_name) or super().get_command(ctx, ALIASES.get(cmd_name, ""))
 
 
-def _session(params: dict[str, Any]) -> Session:
-    common = {option.name or "": params.pop(option.name or "", None) for option in common_options() if option.name}
-    out = Out(common["output"], is_quiet=bool(common["quiet"]), has_header=not common["no_header"])
-    return Session(out, common["url"], common["context"], common["tenant"])
+def _session(ctx: click.Context) -> Session:
+    common = {option.name or "": ctx.params.pop(option.name or "", None) for option in common_options()}
+    _set_colour(ctx, common["color"])
+    form = common["output"] or ("json" if common["json"] else None)
+    fields = [each.strip() for each in (common["fields"] or "").split(",") if each.strip()]
+    out = Out(form, is_quiet=bool(common["quiet"]), has_header=not common["no_header"], fields=fields)
+    return Session(out, common["url"], common["context"], common["tenant"], is_debug=bool(common["debug"]))
+
+
+def _set_colour(ctx: click.Context, wanted: str | None) -> None:
+    """Click knows the terminal alone, rich the variables alone: both are told the same."""
+    if wanted == "always":
+        os.environ.pop("NO_COLOR", None)
+        os.environ["FORCE_COLOR"] = "1"
+    elif wanted == "never":
+        os.environ["NO_COLOR"] = "1"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        ctx.color = False
+    elif os.environ.get("FORCE_COLOR"):
+        ctx.color = True
+
+
+def _suggest(error: Exception, ctx: click.Context) -> None:
+    """A job that is not there: which one may have been meant."""
+    from difflib import get_close_matches
+
+    from horae.cli.client import Failure, path
+
+    name = ctx.params.get("job_name") or ctx.params.get("name")
+    if not isinstance(error, Failure) or error.status != 404 or error.hint or not isinstance(name, str):
+        return
+    if error.detail != f'There is no job "{name}".':
+        return
+    try:
+        found = ctx.obj.client.get(path("jobs"), sort="name", limit=1000)["jobs"]
+    except Failure:
+        return
+    near = get_close_matches(name, [each["name"] for each in found], 1)
+    error.hint = f"Did you mean {near[0]}?" if near else "horae job list shows them all."
 
 
 def _end(error: Exception) -> NoReturn:
@@ -143,10 +193,5 @@ def tell(error: Failure) -> None:
     if error.request_id:
         lines.append(f"request: {error.request_id}")
     for index, line in enumerate(lines):
-        click.secho(visible(line), err=True, fg=_colour(line) if index == 0 or "hint" in line else None)
-
-
-def _colour(line: str) -> str | None:
-    if os.environ.get("NO_COLOR"):
-        return None
-    return "red" if line.startswith("error") else "cyan"
+        colour = "red" if index == 0 else "cyan" if "hint" in line else None
+        click.secho(visible(line), err=True, fg=colour)

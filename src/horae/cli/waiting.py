@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from http.client import HTTPException
 from typing import Any
 
@@ -19,14 +20,22 @@ STREAM_SECONDS = 60.0
 
 def wait_for_run(session: Session, run_id: str, *, has_log: bool, timeout: str | None) -> None:
     """Returns when it succeeded; otherwise ends the command with exit code 3, or 8 when the time is up."""
+    wait_for_runs(session, [run_id], has_log=has_log, timeout=timeout)
+
+
+def wait_for_runs(session: Session, run_ids: Sequence[str], *, has_log: bool, timeout: str | None) -> None:
+    """The time is for all of them together; one that ended badly does not keep from waiting for the others."""
     deadline = None if timeout is None else time.monotonic() + read_length(timeout, "--timeout")
-    follow_log(session, run_id, is_shown=has_log, deadline=deadline)
-    session.client.limit_wait(STREAM_SECONDS)
-    run = session.client.get(path("runs", run_id))
-    if not session.out.is_for_people:
-        session.out.one(run, "run_id")
-    session.out.say(told_end(run))
-    if run["status"] != "SUCCEEDED":
+    is_good = True
+    for run_id in run_ids:
+        follow_log(session, run_id, is_shown=has_log, deadline=deadline)
+        session.client.limit_wait(STREAM_SECONDS)
+        run = session.client.get(path("runs", run_id))
+        if not session.out.is_for_people:
+            session.out.one(run, "run_id")
+        session.out.say(told_end(run) if len(run_ids) == 1 else f"{run_id} {told_end(run)}")
+        is_good = is_good and run["status"] == "SUCCEEDED"
+    if not is_good:
         sys.exit(ENDED_BADLY)
 
 

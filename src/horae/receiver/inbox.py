@@ -74,6 +74,12 @@ class Inbox:
 
     def create_table(self) -> None:
         """Makes the tables unless they are there. Or take their text from `schema()` into your migrations."""
+        try:
+            self._make_tables()
+        except Exception:  # noqa: BLE001 two that start together: on PostgreSQL one of them fails, and finds them then
+            self._make_tables()
+
+    def _make_tables(self) -> None:
         with self._transaction() as run:
             for text in self.schema():
                 run(text)
@@ -174,8 +180,11 @@ class Inbox:
             self._raise_fence(run, fence, job)
 
     def _is_newest(self, run: Callable[..., Any], fence: int, job: str) -> bool:
+        # Locked until the end of the transaction: an older call waits for a newer one that is inside, and sees it.
+        run(f"INSERT INTO {self._table}_fences (job, fence) VALUES (?, ?) ON CONFLICT (job) DO NOTHING", job, fence)
+        run(f"UPDATE {self._table}_fences SET fence = fence WHERE job = ?", job)
         row = run(f"SELECT fence FROM {self._table}_fences WHERE job = ?", job).fetchone()
-        return row is None or fence >= row[0]
+        return bool(fence >= row[0])
 
     def _raise_fence(self, run: Callable[..., Any], fence: int, job: str) -> None:
         insert = f"INSERT INTO {self._table}_fences (job, fence) VALUES (?, ?) ON CONFLICT (job) DO NOTHING"

@@ -1,0 +1,359 @@
+"""The commands around the daily work: how things stand, what is to come, who is asking, and the API by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from horae.cli import client
+from tests.system.harness import Process, free_port, wait_for
+from tests.system.shell import Done, Shell
+
+ADMIN = "an-admin-key-of-forty-characters-or-more"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    process = Process(tmp_path_factory.mktemp("server"), "dev")
+    process.wait_ready()
+    yield process
+    process.terminate()
+
+
+@pytest.fixture
+def horae(server: Process, tmp_path: Path) -> Shell:
+    return Shell(tmp_path, server.port)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One that asks for a key."""
+    folder = tmp_path_factory.mktemp("guarded")
+    process = Process(folder, "serve", "--database-url", f"sqlite:///{folder}/h.db", HORAE_ADMIN_KEY=ADMIN)
+    process.wait_ready()
+    yield process
+    process.terminate()
+
+
+def test_a_job_is_run_by_its_name_alone(horae: Shell) -> None:
+    horae.ok("job", "create", "greet", "--manual", "--command", "cat; echo; echo bye")
+
+    followed = horae.ok("run", "--follow", "greet", "--arg", "who=you", "--arg", "times=2")
+    assert followed.out == '{"who": "you", "times": 2}\nbye\n' or json.loads(followed.out.splitlines()[0])["times"] == 2
+    assert horae.ok("logs", "greet", "--tail", "1").out == "bye\n"
+    assert horae.ok("logs", "greet", "--grep", "^b").out == "bye\n"
+    assert horae("logs", "greet", "--grep", "(").code == 2
+    once = [horae.ok("run", "greet", "--idempotency-key", "once", "-q").out for _ in range(2)]
+    assert once[0] == once[1]
+    assert horae.ok("runs", "list", "--job", "greet", "-q", "--limit", "9").out.count("\n") == 2
+
+
+def test_several_runs_are_waited_for_and_one_bad_end_is_exit_code_3(horae: Shell) -> None:
+    horae.ok("job", "create", "good", "--manual", "--noop")
+    horae.ok("job", "create", "poor", "--manual", "--command", "false", "--retries", "0")
+    ids = [horae.ok("run", name, "-q").out.strip() for name in ("poor", "good")]
+
+    done = horae("run", "wait", *ids)
+    assert (done.code, done.err.count("✗"), done.err.count("✓")) == (3, 1, 1)
+    assert horae("run", "wait", ids[1]).code == 0
+    shown = horae.ok("dead", "show", ids[0], "-o", "json").json
+    assert shown["attempts"][0]["reason"] == "exit_code"
+    assert horae("retry", ids[0], "--wait").code == 3
+    assert re.fullmatch(r"[0-9a-f-]{36}\n", horae.ok("replay", ids[0], "-q").out)
+
+
+def test_logs_of_a_job_that_never_ran_say_so(horae: Shell) -> None:
+    horae.ok("job", "create", "fresh", "--manual", "--noop")
+
+    done = horae("logs", "fresh")
+    assert (done.code, "has not run yet" in done.err) == (4, True)
+
+
+def test_a_job_is_paused_and_resumed_by_the_short_verbs(horae: Shell) -> None:
+    horae.ok("job", "create", "naps", "--every", "1h", "--noop")
+
+    horae.ok("pause", "naps", "--reason", "a rest")
+    assert horae.ok("job", "show", "naps", "-o", "json", "--fields", "status,pause_reason").json == {
+        "status": "PAUSED",
+        "pause_reason": "a rest",
+    }
+    status = horae("status", "--exit-code", "--json")
+    assert status.code == 1
+    assert any(each["check"] == "jobs" and "naps" in each["fact"] for each in status.json["attention"])
+    horae.ok("resume", "naps")
+
+
+def test_status_says_what_needs_attention_and_what_to_do(tmp_path: Path) -> None:
+    server = Process(tmp_path, "serve", "--roles", "api,scheduler", "--database-url", f"sqlite:///{tmp_path}/h.db",
+                     HORAE_ADMIN_KEY=ADMIN)  # fmt: skip
+    try:
+        server.wait_ready()
+        horae = Shell(tmp_path, server.port, HORAE_API_KEY=ADMIN)
+        horae.ok("job", "create", "waits", "--manual", "--noop")
+        horae.ok("run", "waits")
+
+        done = horae("status", "--exit-code")
+        assert done.code == 1
+        assert {each["CHECK"]: each["STATE"] for each in done.table} == {"workers": "bad", "queue": "bad"}
+        assert "horae serve --roles worker" in done.table[0]["FIX"]
+        code, shown = horae.on_terminal("status")
+        assert (code, "✗ workers" in shown, "1 queued" in shown) == (0, True, True)
+    finally:
+        server.terminate()
+
+
+def test_a_healthy_horae_needs_no_attention(tmp_path: Path) -> None:
+    server = Process(tmp_path, "dev")
+    try:
+        server.wait_ready()
+        horae = Shell(tmp_path, server.port)
+        wait_for(lambda: horae.ok("worker", "list", "-q").out)
+
+        assert horae("status", "--exit-code", "-q") == (0, "", "")
+        assert "nothing needs attention" in horae.on_terminal("status")[1]
+    finally:
+        server.terminate()
+
+
+def test_a_forecast_counts_the_runs_of_each_hour(horae: Shell) -> None:
+    horae.ok("job", "create", "tenths", "--cron", "*/6 * * * *", "--noop", "--queue", "tenths")
+
+    hours = horae.ok("forecast", "--days", "1", "--queue", "tenths").table
+    assert {each["RUNS"] for each in hours[1:-1]} == {"10"}
+    code, shown = horae.on_terminal("forecast", "--days", "2", "--queue", "tenths", "--suggest", NO_COLOR="1")
+    assert code == 0
+    assert re.search(r"\w{3} \d{4}-\d\d-\d\d .*██", shown)
+    assert "fullest hour 10" in shown
+    assert "fullest minute" in shown
+    assert "Nothing is due." in horae.on_terminal("forecast", "--queue", "nowhere")[1]
+
+
+def test_a_job_is_copied_renamed_and_rolled_back(horae: Shell) -> None:
+    horae.ok("job", "create", "first", "--cron", "0 9 * * *", "--command", "true", "--retries", "1")
+    horae.ok("job", "edit", "first", "--cron", "0 10 * * *", "--retries", "2")
+
+    horae.ok("job", "copy", "first", "second", "--paused")
+    copied = horae.ok("job", "show", "second", "-o", "json").json
+    assert (copied["schedule"], copied["retry"]["max_retries"], copied["status"]) == ("0 10 * * *", 2, "PAUSED")
+    assert horae("job", "copy", "first", "second").code == 6
+    before = horae.ok("job", "show", "first", "--fields", "job_id").out
+    horae.ok("job", "rename", "first", "premier")
+    assert horae.ok("job", "show", "premier", "--fields", "job_id").out == before
+
+    dry = horae.ok("job", "rollback", "premier", "--to", "1", "--dry-run").table
+    assert {each["FIELD"] for each in dry} == {"schedule", "retry"}
+    horae.ok("job", "rollback", "premier", "--to", "1")
+    now = horae.ok("job", "show", "premier", "-o", "json").json
+    assert (now["name"], now["schedule"], now["retry"]["max_retries"]) == ("premier", "0 9 * * *", 1)
+    assert horae("job", "rollback", "premier", "--to", "99").code == 4
+
+
+def test_a_key_is_tried_kept_and_forgotten(guarded: Process, tmp_path: Path) -> None:
+    horae = Shell(tmp_path, None)
+    url = f"http://127.0.0.1:{guarded.port}"
+    (tmp_path / "key").write_text(f"{ADMIN}\n")
+
+    assert horae("login", "prod", "--url", url, "--key-file", "-", input="wrong").code == 5
+    assert horae("context", "ls").out.count("\n") == 1  # nothing was kept
+    assert horae("login", "prod", "--url", url).code == 2  # nobody to ask
+    assert "role admin" in horae.ok("login", "prod", "--url", url, "--key-file", "key", "-o", "table").out
+    who = horae.ok("whoami", "-o", "json").json
+    assert (who["url"], who["chosen_by"], who["role"]) == (url, "prod (the current context)", "admin")
+    code, shown = horae.on_terminal("login", "other", "--url", url, typed=f"{ADMIN}\n".encode(), when=b"none)")
+    assert (code, ADMIN in shown) == (0, False)
+
+    horae.ok("logout")
+    refused = horae("whoami")
+    assert (refused.code, "horae login" in refused.err) == (5, True)
+    assert horae("logout", "nowhere").code == 4
+
+
+def test_the_api_by_hand(horae: Shell) -> None:
+    made = horae.ok("api", "post", "/jobs", "-d", '{"name": "by-hand", "type": "noop"}').json
+    assert made["name"] == "by-hand"
+    included = horae.ok("api", "GET", "/jobs/by-hand", "--include").out
+    assert included.startswith("200 OK\n")
+    assert "ETag" in included.title().replace("Etag", "ETag")
+    assert horae("api", "PATCH", "/jobs/by-hand", "-d", "{}", "--header", 'If-Match: "v9"').code == 6
+    assert horae.ok("api", "GET", "/healthz").out
+    refused = horae("api", "POST", "/jobs", "-d", '{"name": "x", "schedule": "61 * * * *"}')
+    assert (refused.code, json.loads(refused.out)["status"]) == (7, 422)
+    assert horae("api", "GET", "jobs").code == 2
+    assert horae("api", "GET", "/nothing").code == 4
+
+
+def test_the_dashboard_is_opened_or_its_address_printed(horae: Shell, server: Process) -> None:
+    horae.ok("job", "create", "a b", "--noop")
+
+    assert horae.ok("open").out == f"http://127.0.0.1:{server.port}/\n"
+    assert horae.ok("open", "forecast").out.endswith("/forecast\n")
+    assert horae.ok("open", "a b").out.endswith("/jobs/a%20b\n")
+    assert horae("open", "nothing").code == 4
+
+
+def test_settings_are_shown_with_who_set_them_and_without_their_secrets(horae: Shell) -> None:
+    shown = horae.ok("config", "show", "--origin", HORAE_DATABASE_URL="postgresql://me:hush@db/horae",
+                     HORAE_SECRET_KEY="hush-hush-hush-hush-hush-hush-hush-hush")  # fmt: skip
+
+    found = {each["SETTING"]: (each["VALUE"], each["ORIGIN"]) for each in shown.table}
+    assert found["database_url"] == ("postgresql://me:***@db/horae", "HORAE_DATABASE_URL")
+    assert found["secret_key"] == ("set", "HORAE_SECRET_KEY")
+    assert found["port"] == ("8700", "the default")
+    assert found["url"][1] == "HORAE_URL"
+    assert "hush" not in shown.out
+    assert horae.ok("config", "path").out.strip().endswith("/.config/horae/config.toml")
+    assert horae("config", "show", HORAE_DATABSE_URL="x").code == 7
+
+
+def test_help_has_topics_and_commands(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+
+    for topic in ("errors", "exit-codes", "filters", "time", "schedule", "reboot", "reasons"):
+        assert len(horae.ok("help", topic).out) > 200
+    assert "overlap_skipped" in horae.ok("help", "reasons").out
+    assert horae.ok("help", "job", "create").out.startswith("Usage: horae job create")
+    assert "Topics" in horae.ok("help").out
+    wrong = horae("help", "nonsense")
+    assert (wrong.code, "exit-codes" in wrong.err) == (2, True)
+
+
+def test_a_queue_is_shown_and_drained(horae: Shell) -> None:
+    horae.ok("job", "create", "slow", "--noop", "--manual", "--queue", "slow", "--set", 'target={"sleep": "1s"}')
+    assert horae("queue", "show", "nowhere").code == 4
+    horae.ok("queue", "pause", "slow")
+    horae.ok("run", "slow")
+    shown = horae.ok("queue", "show", "slow", "--json").json
+    assert (shown["queued"], shown["paused"], shown["workers"]) == (1, True, [])
+    horae.ok("queue", "resume", "slow")
+
+    horae.ok("job", "create", "busy", "--noop", "--manual", "--set", 'target={"sleep": "2s"}')
+    run_id = horae.ok("run", "busy", "-q").out.strip()
+    wait_for(lambda: horae.ok("run", "show", run_id, "--fields", "status").out == "status\tRUNNING\n")
+    gave_up = horae("queue", "drain", "default", "--timeout", "100ms")
+    assert (gave_up.code, "stays paused" in gave_up.err) == (8, True)
+    drained = horae.ok("queue", "drain", "default", "--json").json
+    assert (drained["running"], drained["paused"]) == (0, True)
+    horae.ok("queue", "resume", "default")
+
+
+def test_output_is_cut_to_the_fields_and_forms_that_were_asked_for(horae: Shell) -> None:
+    horae.ok("job", "create", "forms", "--noop", "--label", "kind=forms", "--description", '=1+1, "x"')
+
+    def listed(*words: str) -> str:
+        return horae.ok("job", "list", "--label", "kind:forms", *words).out
+
+    assert listed("--fields", "name,retry.max_retries") == "NAME\tRETRY.MAX_RETRIES\nforms\t3\n"
+    assert listed("--fields", "name,type", "--no-header") == "forms\tnoop\n"
+    assert json.loads(listed("--fields", "name,type", "--json")) == [{"name": "forms", "type": "noop"}]
+    assert listed("--fields", "name,description", "-o", "csv") == 'NAME,DESCRIPTION\nforms,"\'=1+1, ""x"""\n'
+    assert "DELIVERY" in listed("-o", "wide")
+    wrong = horae("job", "list", "--fields", "nam")
+    assert (wrong.code, "Did you mean name?" in wrong.err) == (2, True)
+
+
+def test_colour_is_as_asked(horae: Shell) -> None:
+    horae.ok("job", "create", "tint", "--noop")
+
+    assert "\x1b[" in horae.ok("job", "list", "-o", "table", "--color", "always").out
+    for words, environment in (([], {"NO_COLOR": "1"}), (["--color", "never"], {}), ([], {"TERM": "dumb"})):
+        assert "\x1b[" not in horae.on_terminal("status", *words, **environment)[1]
+        assert "\x1b[" not in horae.on_terminal("job", "show", "nothing", *words, **environment)[1]
+
+
+def test_debug_shows_every_request(horae: Shell) -> None:
+    done = horae("job", "show", "nothing", "--debug")
+
+    assert re.search(r"^GET /api/v1/jobs/nothing -> 404 in \d+ ms, request req_\w+$", done.err, re.MULTILINE)
+
+
+def test_completion_asks_for_queues_runs_and_jobs(horae: Shell) -> None:
+    horae.ok("job", "create", "complete-me", "--noop", "--manual")
+    run_id = horae.ok("run", "complete-me", "-q").out.strip()
+
+    def complete(line: str) -> str:
+        asked = {"_HORAE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        program = Path(sys.executable).with_name("horae")
+        done = subprocess.run([program], env=horae.environment | asked, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert "complete-me" in complete("horae run compl")
+    assert "complete-me" in complete("horae pause compl")
+    assert "default" in complete("horae queue show def")
+    assert run_id in complete(f"horae retry {run_id[:20]}")
+    assert "forecast" in complete("horae fore")
+
+
+def test_jobs_become_a_crontab_that_is_the_same_when_it_comes_back(horae: Shell) -> None:
+    lines = "CRON_TZ=Europe/Berlin\n15 3 * * 1-5 date +\\%F && /usr/bin/backup --all\n"
+    horae.ok("import", "crontab", "-", "--prefix", "cron-", input=lines)
+    horae.ok("job", "create", "cron-interval", "--every", "90s", "--noop")
+    (name,) = [
+        each for each in horae.ok("job", "list", "--search", "cron-", "-q").out.split() if "interval" not in each
+    ]
+
+    written = horae.ok("job", "export", name, "cron-interval", "--crontab").out
+    assert lines.splitlines()[1] in written.splitlines()
+    assert "# not written" in written
+    back = horae.ok("import", "crontab", "-", "--dry-run", "-o", "yaml", input=written).out
+    assert "date +%F && /usr/bin/backup --all" in back
+    assert "Europe/Berlin" in back
+
+
+def test_every_exit_code_has_its_case(horae: Shell, guarded: Process, tmp_path: Path) -> None:
+    horae.ok("job", "create", "coded", "--manual", "--command", "exit 1", "--retries", "0")
+    horae.ok("job", "create", "endless", "--manual", "--command", "echo begun; sleep 30")
+    (tmp_path / "jobs.yaml").write_text("name: coded\nschedule: '@manual'\ntarget: {command: other}\n")
+    cases: dict[int, Done] = {
+        0: horae("job", "list"),
+        1: horae("diff", "jobs.yaml"),
+        2: horae("job", "list", "--nonsense"),
+        3: horae("run", "coded", "--wait"),
+        4: horae("job", "show", "nothing"),
+        5: Shell(tmp_path, guarded.port)("whoami"),
+        6: horae("job", "create", "coded", "--noop"),
+        7: horae("job", "create", "wrong", "--cron", "61 9 * * *"),
+        8: horae("run", "endless", "--wait", "--timeout", "200ms"),
+        9: Shell(tmp_path, free_port())("job", "list"),
+        10: horae("pause", "coded", "nothing"),
+    }
+
+    assert {wanted: done.code for wanted, done in cases.items()} == {code: code for code in range(client.PARTLY + 1)}
+    # Every failure but a difference says what to do next, or what is wrong with what.
+    assert [code for code, done in cases.items() if code > 3 and "error[" not in done.err] == []
+    for code in (5, 7, 8, 9):
+        assert "hint: " in cases[code].err
+    interrupted, _ = horae.on_terminal("run", "endless", "--follow", typed=b"\x03", when=b"begun")
+    assert interrupted == client.INTERRUPTED
+    ids = horae.ok("run", "list", "--job", "endless", "--status", "running", "-q").out
+    horae.ok("run", "cancel", "-", input=ids)
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_breaks_no_word(horae: Shell) -> None:
+    horae.ok("job", "create", "narrow-one", "--cron", "0 9 * * *", "--tz", "Europe/Berlin", "--noop")
+    run_id = horae.ok("run", "narrow-one", "--wait", "-q", "-o", "name").out.strip()
+
+    _, jobs = horae.on_terminal("job", "list", "--search", "narrow-one", COLUMNS="80", NO_COLOR="1")
+    assert re.search(r"narrow-one +◷ scheduled +0 9 \* \* \* \(Europe/Berlin\)", jobs)
+    assert "No room for last, type, queue, priority; -o wide shows all." in jobs
+    _, runs = horae.on_terminal("run", "list", "--job", "narrow-one", COLUMNS="80", NO_COLOR="1")
+    assert re.search(rf"{run_id} +narrow-one +✓ succeeded", runs)
+    _, heat = horae.on_terminal("forecast", COLUMNS="80", NO_COLOR="1")
+    for shown in (jobs, runs, heat):
+        assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 80
+    _, wide = horae.on_terminal("job", "list", "--search", "narrow-one", NO_COLOR="1")
+    assert "No room" not in wide
+
+
+def test_a_job_that_is_not_there_brings_the_nearest_name(horae: Shell) -> None:
+    horae.ok("job", "create", "weekly-invoice", "--noop", "--manual")
+
+    for words in (["run", "weekly-invoce"], ["why", "weekly-invoce"], ["job", "show", "weekly-invoce"]):
+        done = horae(*words)
+        assert (done.code, "hint: Did you mean weekly-invoice?" in done.err) == (4, True)
+    assert "hint: horae job list shows them all." in horae("logs", "zzzzzz").err
