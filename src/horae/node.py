@@ -26,6 +26,8 @@ from horae.worker.secrets import Secrets
 STORE_AWAY_SECONDS = 0.5
 BROKEN_SECONDS = 1.0
 WAIT_SECONDS = 0.02
+# They keep what is held, at their own pace; nothing new is any of their business.
+KEEPERS = ("shards", "heartbeat", "strays")
 
 
 class Loop:
@@ -35,12 +37,18 @@ class Loop:
         self._name = name
         # The others may have had nothing to ask, and know nothing of the store.
         self._always_asks = name in ("shards", "heartbeat")
+        self._is_keeper = name in KEEPERS
         self._tick = tick
         self._woken = asyncio.Event()
         self._is_away = False
 
     def wake(self) -> None:
         self._woken.set()
+
+    def hear(self) -> None:
+        """Of something new, somewhere."""
+        if not self._is_keeper:
+            self.wake()
 
     async def run(self) -> None:
         while True:
@@ -113,7 +121,7 @@ class Node:
     def wake(self) -> None:
         """There is something new; the movers would find it by themselves a little later."""
         for loop in self._loops:
-            loop.wake()
+            loop.hear()
 
     async def stop(self) -> None:
         """Leases go first, then running work ends or goes back; heartbeats go on until it has."""

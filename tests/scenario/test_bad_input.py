@@ -242,7 +242,7 @@ def test_what_is_not_json_by_its_name_is_415(send: Send, path: str, headers: dic
     assert answer.json()["errors"][0]["pointer"] == "/headers/Content-Type"
 
 
-@pytest.mark.parametrize("length", ["1048577", "9" * 30])
+@pytest.mark.parametrize("length", ["40000000", "9" * 30])
 def test_a_large_body_is_refused_before_it_is_read(send: Send, length: str):
     async def never() -> Any:
         raise AssertionError("was read")

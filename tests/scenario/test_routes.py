@@ -475,11 +475,15 @@ def parsed(frame: bytes) -> tuple[int, str, dict[str, Any]]:
     return int(fields["id"]), fields["event"], msgspec.json.decode(fields["data"])
 
 
+async def always() -> bool:
+    return True
+
+
 async def frames(
     events: Events, tenant: str, since_us: int | None, count: int
 ) -> list[tuple[int, str, dict[str, Any]]]:
     found: list[tuple[int, str, dict[str, Any]]] = []
-    async with asyncio.timeout(20), aclosing(events._stream(tenant, since_us)) as stream:
+    async with asyncio.timeout(20), aclosing(events._stream(tenant, since_us, always)) as stream:
         async for frame in stream:
             if not frame.startswith(b":"):
                 found.append(parsed(frame))
@@ -498,7 +502,7 @@ class Listener:
 
     def __init__(self, events: Events, tenant: str) -> None:
         self._feed = events._feed
-        self._stream = events._stream(tenant, None)
+        self._stream = events._stream(tenant, None, always)
 
     async def __aenter__(self) -> Self:
         assert (await anext(self._stream)).startswith(b":")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from starlette.responses import Response, StreamingResponse
 
-from horae.api.operation import Call, Operation, get
+from horae.api.operation import Call, Operation, Welcome, get
 from horae.api.shapes import changed_job, changed_run
 from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.core.duration import format_instant
@@ -116,14 +116,15 @@ class Events:
 
     async def events(self, call: Call) -> Response:
         since_us = _last_event(call)
-        return StreamingResponse(self._stream(call, since_us), media_type="text/event-stream")
+        return StreamingResponse(
+            self._stream(call.caller.tenant, since_us, call.is_welcome), media_type="text/event-stream"
+        )
 
-    async def _stream(self, call: Call, since_us: int | None) -> AsyncIterator[bytes]:
-        tenant = call.caller.tenant
+    async def _stream(self, tenant: str, since_us: int | None, is_welcome: Welcome) -> AsyncIterator[bytes]:
         self._feed.watched[tenant] += 1
         try:
             yield SIGN_OF_LIFE
-            async for frame in self._frames(call, since_us):
+            async for frame in self._frames(tenant, since_us, is_welcome):
                 yield frame
         except Unavailable:
             return  # the listener comes back with the last id it saw
@@ -132,15 +133,14 @@ class Events:
             if not self._feed.watched[tenant]:
                 del self._feed.watched[tenant]
 
-    async def _frames(self, call: Call, since_us: int | None) -> AsyncIterator[bytes]:
-        tenant = call.caller.tenant
+    async def _frames(self, tenant: str, since_us: int | None, is_welcome: Welcome) -> AsyncIterator[bytes]:
         await self._feed.look()
         number = self._feed.number
         if since_us is not None:
             async for frame in self._caught_up(tenant, since_us):
                 yield frame
         quiet = Quiet()
-        while not self._is_stopping() and await call.is_welcome():
+        while not self._is_stopping() and await is_welcome():
             await self._feed.look()
             events, has_gap = self._feed.after(number)
             number = self._feed.number

@@ -22,6 +22,10 @@ from horae.ports import Once
 _encode = msgspec.json.Encoder().encode
 
 
+Welcome: TypeAlias = Callable[[], Awaitable[bool]]
+"""Whether the caller may still be answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One request that has come through the door: who asks, with which parameters, body and idempotency key.
@@ -36,7 +40,7 @@ class Call:
     query: Mapping[str, Any]
     body: bytes
     once: Once | None
-    is_welcome: Callable[[], Awaitable[bool]]
+    is_welcome: Welcome
     is_streamed: bool = False
 
     def word(self, name: str) -> str:

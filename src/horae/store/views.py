@@ -140,7 +140,7 @@ def with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
         for row in ended:
             if row["run_id"]:
                 latest[row["id"]] = max(row["run_id"], latest.get(row["id"], ""))
-        wanted = [(row["id"],) for row in rows if row["id"] not in latest]
+        wanted = [(row["id"],) for row in rows if row["id"] not in latest and row["created_us"] < from_us]
     ids = [(id_,) for id_ in latest.values() if id_]
     by_id = {run["id"]: run for run in ((yield RUNS_BY_ID(wanted=ids, tenant=tenant)) if ids else [])}
     return [{**row, "latest": by_id.get(latest.get(row["id"], ""))} for row in rows]
