@@ -49,12 +49,22 @@ def _run(commit: str, bug: Bug) -> int:
     with tempfile.TemporaryDirectory() as folder:
         _unpack(commit, folder)
         _unpack(bug.tests_of, folder, "tests")
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *bug.tests]
+        tests = [_then(Path(folder), test) for test in bug.tests]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
         environment = os.environ | {"PYTHONPATH": f"{folder}/src{os.pathsep}{folder}", "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if "-v" in sys.argv:
             print(done.stdout)
         return done.returncode
+
+
+def _then(folder: Path, test: str) -> str:
+    """Where the test was then: it may have moved to another file since."""
+    name = test.partition("::")[2]
+    for path in sorted((folder / "tests").rglob("test_*.py")):
+        if f"def {name}(" in path.read_text():
+            return f"{path.relative_to(folder)}::{name}"
+    return test
 
 
 def _unpack(commit: str, folder: str, *paths: str) -> None:
