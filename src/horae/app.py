@@ -42,7 +42,7 @@ from horae.ports import Executor, NewKey
 from horae.sdk.app import Declared
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
-from horae.telemetry import log, warn
+from horae.telemetry import log, store_away, store_back, warn
 from horae.vault import Vault, key_id_of
 
 
@@ -124,10 +124,12 @@ class App:
                 await self._check_secrets()
             except Unavailable as error:
                 warn("store.away", why=error.detail)
+                store_away("start")
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(STORE_AWAY_SECONDS):
                         await self._stopping.wait()
             else:
+                store_back("start")
                 return
 
     async def _check_secrets(self) -> None:

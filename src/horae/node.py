@@ -17,7 +17,7 @@ from horae.scheduler.janitor import Janitor
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
 from horae.store.store import Store
-from horae.telemetry import log, oops, warn
+from horae.telemetry import log, oops, runs_in_hand, store_away, store_back, warn
 from horae.vault import Vault
 from horae.worker.loop import Worker, WorkerSettings
 from horae.worker.remote import RemoteWorkers
@@ -68,12 +68,15 @@ class Loop:
             if not self._is_away:
                 warn("store.away", mover=self._name, why=str(error))
             self._is_away = True
+            store_away(self._name)
             return STORE_AWAY_SECONDS
         except Exception as error:  # noqa: BLE001 a mover never dies of one bad round
             oops("mover.broken", error, mover=self._name)
             return BROKEN_SECONDS
         if self._is_away and self._always_asks:
             log("store.back", mover=self._name)
+        if self._is_away:
+            store_back(self._name)
         self._is_away = False
         return delay
 
@@ -193,6 +196,7 @@ class Node:
             self._new_id,
             Secrets(self._store, self._tools.vault),
         )
+        runs_in_hand(lambda: worker.running, settings.worker_slots)
         claims = self._loop("worker", self._claim_after_scheduler)
         worker.on_room = worker.results.on_again = claims.wake
         self._loop("heartbeat", worker.beat)

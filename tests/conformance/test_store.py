@@ -135,6 +135,23 @@ async def test_pause_until_resumes_by_itself(world: World, store: Store, clock: 
     assert [r["due_us"] for r in await world.runs(job)] == [START_US + 60_000_000]
 
 
+async def test_skipped_due_times_are_counted_as_recorded(world: World, store: Store, clock: StoreClock) -> None:
+    """Also of timers that did not move: an edit came between, and nothing of their plan was saved."""
+    await world.job(schedule="* * * * *", misfire="skip")
+    await world.job(schedule="* * * * *", misfire={"policy": "catch_up", "window": "5m", "max": 3})
+    await clock.advance(600 + LATE_SECONDS)
+    await world.shards.tick()
+    held = dict.fromkeys(range(64), 1)
+    scan = await store.due_timers(sorted(held), 0, 100)
+    decisions = world.planner._decide(scan.timers, held, scan.now_us)
+
+    planned = await store.plan(world.owner, decisions)
+    again = await store.plan(world.owner, decisions)
+
+    assert (planned.moved, planned.skipped) == (2, {"scheduler_down": 10, "catch_up_expired": 7})
+    assert (again.moved, again.opened, again.skipped) == (0, 0, {})
+
+
 async def test_overlap_skip_skips_while_an_earlier_run_is_unfinished(world: World, clock: StoreClock) -> None:
     job = await world.job(schedule="*/10 * * * * *", overlap="skip")
     await world.plan()

@@ -60,12 +60,12 @@ class Twin:
     async def plan(self, owner: str) -> Any:
         """What a scheduler does, without its watch over the clock: that one looks at the real time."""
         leases = await self.store.keep_leases(owner, TTL_US, await self.store.now())
-        skipped = await self.store.judge_overdue(leases.gaps) if leases.gaps else 0
+        skipped = await self.store.judge_overdue(leases.gaps) if leases.gaps else {}
         scan = await self.store.due_timers(sorted(leases.held), AHEAD_US, 1000)
         decisions = self.world.planner._decide(scan.timers, leases.held, scan.now_us)
         decisions.sort(key=lambda decision: decision.timer.job_id)
         planned = await self.store.plan(owner, decisions) if decisions else None
-        return leases.held, sorted(leases.gaps), skipped, scan.next_us, planned and (planned.moved, planned.opened)
+        return leases.held, sorted(leases.gaps), skipped, scan.next_us, planned
 
     async def claim(self, worker: str) -> Any:
         claimed = await self.world.claim(worker=worker)
@@ -189,7 +189,7 @@ async def _listed(twin: Twin, sort: str, status: str | None) -> Any:
 async def _settle(twin: Twin, number: int, status: str, reason: str | None) -> Any:
     if twin.held:
         run = twin.pick(number)
-        return await twin.store.settle("w1", [Ending(run.run_id, run.token, status, reason, None, '{"n": 1}')])
+        return len(await twin.store.settle("w1", [Ending(run.run_id, run.token, status, reason, None, '{"n": 1}')]))
     return None
 
 
@@ -197,7 +197,7 @@ async def _requeue(twin: Twin, number: int, seconds: float, counts: bool) -> Any
     if twin.held:
         run = twin.pick(number)
         again = Again(run.run_id, run.token, round(seconds * 1e6), "exception", "again", counts=counts)
-        return await twin.store.requeue("w1", [again])
+        return len(await twin.store.requeue("w1", [again]))
     return None
 
 

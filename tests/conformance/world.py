@@ -60,11 +60,12 @@ class World:
         gated = [bucket for bucket in due if bucket.startswith("+")]
         claimed = await self.store.claim(worker, free) if free else []
         if gated:
-            claimed += await self.store.claim_gated(worker, gated, most - len(claimed))
+            claimed += (await self.store.claim_gated(worker, gated, most - len(claimed))).claimed
         return claimed
 
     async def settle(self, claimed: list[Claimed], status: str = "succeeded", reason: str | None = None) -> int:
-        return await self.store.settle("w1", [Ending(c.run_id, c.token, status, reason, None, None) for c in claimed])
+        endings = [Ending(c.run_id, c.token, status, reason, None, None) for c in claimed]
+        return len(await self.store.settle("w1", endings))
 
     async def runs(self, job: str | None = None) -> list[Any]:
         filters = dict.fromkeys(("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us"))

@@ -12,13 +12,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import REGISTRY
-
-import horae.api.tools  # noqa: F401 brings its metrics
 from horae.cli import client
 from horae.cli.root import COMMANDS
 from horae.config import read_settings
 from horae.core.errors import HoraeError
+from horae.telemetry import Figures
 from tests.chaos.case import Case
 from tests.services import on_server
 from tests.system.harness import Process, free_port, wait_for
@@ -234,11 +232,7 @@ def test_the_examples_from_inside_are_code() -> None:
 
 def test_every_metric_is_documented() -> None:
     documented = {codes(row[0])[0]: row[1:3] for row in rows(prose(DOCS / "metrics.md")) if len(row) == 4}
-    own = {
-        metric.name + ("_total" if metric.type == "counter" else ""): metric.type
-        for metric in REGISTRY.collect()
-        if metric.name.startswith("horae_")
-    }
+    own = {metric.name + ("_total" if metric.type == "counter" else ""): metric.type for metric in Figures().collect()}
 
     assert {name: cells[0] for name, cells in documented.items()} == own
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from horae.core.explain import WORDS
 from horae.core.job import Definition, Retry
 from horae.core.run import ARROWS, ENDED, LIVE, REASONS, Attempt, Verdict, backoff_us, fraction, judge, run_id
 
@@ -102,3 +103,8 @@ def test_every_reason_in_the_source_is_of_the_closed_list() -> None:
     }
 
     assert found - REASONS == set()
+
+
+def test_every_reason_has_a_sentence_and_no_sentence_is_left_over() -> None:
+    assert WORDS.keys() == REASONS
+    assert all(re.fullmatch(r"[A-Z].{10,90}\.", sentence) for sentence in WORDS.values())

@@ -46,13 +46,13 @@ from horae.api.roles import with_roles
 from horae.api.runs import Runs
 from horae.api.secrets import Secrets
 from horae.api.tenants import Tenants
-from horae.api.tools import REQUESTS, SECONDS, Health, Previews, Ready
+from horae.api.tools import Health, Previews, Ready
 from horae.api.webhooks import Webhooks
 from horae.commands import Caller, Commands
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
 from horae.failpoints import hit
 from horae.ports import Answer, Once, RemoteWorkers, ViewStore
-from horae.telemetry import oops, warn
+from horae.telemetry import answered, oops, warn
 
 BASES = ("/api/v1", "/v1")
 KEY_HEADER = "Idempotency-Key"
@@ -263,9 +263,7 @@ def _request_id(scope: Scope) -> str:
 
 def _count(scope: Scope, status: int, seconds: float) -> None:
     method = scope["method"] if scope["method"] in _METHODS else "OTHER"
-    route = _route(scope)
-    REQUESTS.labels(method, route, str(status or 499)).inc()
-    SECONDS.labels(method, route).observe(seconds)
+    answered(method, _route(scope), status or 499, seconds)
 
 
 def _route(scope: Scope) -> str:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from prometheus_client import CONTENT_TYPE_LATEST, Counter, Histogram, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,20 +19,12 @@ from horae.core.schedule import parse_schedule, upcoming, warnings
 from horae.core.words import describe
 from horae.core.zone import check_zone, local
 from horae.ports import ViewStore
+from horae.telemetry import exposition
 
 Ready = Callable[[], Awaitable[list[str]]]
 
 READY_SECONDS = 3.0
 DEFAULT_COUNT = 5
-
-# One registry for the process: the same as everybody else's.
-REQUESTS = Counter("horae_http_requests", "Answers given over HTTP.", ["method", "route", "status"])
-SECONDS = Histogram(
-    "horae_http_request_seconds",
-    "From the first byte of a request to the last of its answer.",
-    ["method", "route"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-)
 
 
 def _any(value: Any, _: str) -> Any:
@@ -93,7 +84,8 @@ class Health:
 
     async def metrics(self, request: Request) -> Response:
         # In a thread: 2,000 series take 30 ms.
-        return Response(await asyncio.to_thread(generate_latest), media_type=CONTENT_TYPE_LATEST)
+        text, media_type = await asyncio.to_thread(exposition)
+        return Response(text, media_type=media_type)
 
     async def _reasons(self) -> list[str]:
         try:

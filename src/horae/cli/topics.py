@@ -122,5 +122,5 @@ def _reasons() -> str:
 
     lines = []
     for title, reasons in (("Not started", NOT_STARTED), ("Waiting", WAITING), ("Ended badly", ENDED_BADLY)):
-        lines += [f"{title}:", *(f"  {reason:23} {WORDS.get(reason, '')}".rstrip() for reason in reasons), ""]
+        lines += [f"{title}:", *(f"  {reason:23} {WORDS[reason]}" for reason in reasons), ""]
     return "\n".join([*lines, "horae why JOB --at TIME says which one it was."])

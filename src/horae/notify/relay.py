@@ -8,7 +8,7 @@ import json
 from horae.core.errors import HoraeError
 from horae.core.webhooks import gap_us, message, signature
 from horae.ports import Delivered, Message, MessageStore, Sender
-from horae.telemetry import oops, warn
+from horae.telemetry import messages_sent, oops, warn
 from horae.vault import Vault, tenant_secret
 
 AT_ONCE = 50
@@ -41,6 +41,7 @@ class Relay:
         done = await asyncio.gather(*(self._deliver(each) for each in messages))
         if done:
             await self._store.finish_messages(done)
+            messages_sent(_outcome(each) for each in done)
         return 0.0
 
     async def _deliver(self, told: Message) -> Delivered:
@@ -81,3 +82,9 @@ class Relay:
         if told.webhook_id is None:
             return [tenant_secret(self._vault, told.tenant)]
         return [self._vault.open(sealed, told.tenant, "webhook", told.webhook_id) for sealed in told.sealed]
+
+
+def _outcome(done: Delivered) -> str:
+    if done.is_delivered:
+        return "delivered"
+    return "given_up" if done.gap_us is None else "again"

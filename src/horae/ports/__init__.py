@@ -19,7 +19,7 @@ from horae.ports.changes import (
     TenantStore,
     WebhookStore,
 )
-from horae.ports.claims import Claimed, ClaimStore, Limit, Lines, Sealed, SecretStore, Waiting
+from horae.ports.claims import Claimed, ClaimStore, Gated, Limit, Lines, Sealed, SecretStore, Waiting
 from horae.ports.executors import Executor, Log, Mover, Outcome, Request
 from horae.ports.fleet import Beat, FleetStore, WorkerState
 from horae.ports.messages import Delivered, Message, MessageStore, Sender
@@ -50,6 +50,7 @@ __all__ = [
     "Ending",
     "Executor",
     "FleetStore",
+    "Gated",
     "Given",
     "Happened",
     "Held",

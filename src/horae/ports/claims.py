@@ -39,6 +39,14 @@ class Claimed(NamedTuple):
     payload: str | None
     parent_id: str | None
     waited_us: int = 0
+    started_us: int = 0
+
+
+class Gated(NamedTuple):
+    """What the gate let through, and how many due times it skipped for an overlap."""
+
+    claimed: list[Claimed]
+    skipped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class ClaimStore(Protocol):
 
     def claim(self, worker: str, shares: list[tuple[str, int]]) -> Awaitable[list[Claimed]]: ...
 
-    def claim_gated(self, worker: str, buckets: list[str], room: int) -> Awaitable[list[Claimed]]: ...
+    def claim_gated(self, worker: str, buckets: list[str], room: int) -> Awaitable[Gated]: ...
 
     def specs(self, versions: list[tuple[str, int]]) -> Awaitable[dict[tuple[str, int], str]]: ...
 

@@ -25,7 +25,7 @@ class Leases:
 class LeaseStore(Protocol):
     def keep_leases(self, owner: str, ttl_us: int, trusted_us: int) -> Awaitable[Leases]: ...
 
-    def judge_overdue(self, shards: list[int]) -> Awaitable[int]: ...
+    def judge_overdue(self, shards: list[int]) -> Awaitable[dict[str, int]]: ...
 
     def release_leases(self, owner: str) -> Awaitable[None]: ...
 
@@ -59,9 +59,11 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Planned:
+    """Timers moved, runs opened, and due times skipped by reason."""
+
     moved: int
     opened: int
-    skipped: int
+    skipped: dict[str, int]
 
 
 class PlanStore(Protocol):

@@ -40,8 +40,10 @@ class LogChunk:
 
 
 class ResultStore(Protocol):
-    def settle(self, worker: str, endings: list[Ending]) -> Awaitable[int]: ...
+    def settle(self, worker: str, endings: list[Ending]) -> Awaitable[set[str]]:
+        """The ids of the runs that it ended: those whose tokens were current."""
 
-    def requeue(self, worker: str, again: list[Again]) -> Awaitable[int]: ...
+    def requeue(self, worker: str, again: list[Again]) -> Awaitable[set[str]]:
+        """The ids of the runs that went back."""
 
     def add_logs(self, chunks: list[LogChunk]) -> Awaitable[None]: ...

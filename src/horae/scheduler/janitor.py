@@ -11,7 +11,7 @@ from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
 from horae.ports import JanitorStore
 from horae.scheduler.shards import Shards
-from horae.telemetry import log
+from horae.telemetry import due_times_skipped, log, runs_reaped
 
 AT_ONCE = 500
 SEAL_AT_ONCE = 2000
@@ -38,8 +38,9 @@ class Janitor:
             hit("reap.after_commit")
             if lost:
                 log("runs.reaped", count=lost)
+                runs_reaped(lost)
         if chores.has_gated:
-            await self._store.gate()
+            due_times_skipped({"overlap_skipped": await self._store.gate()})
         if chores.has_stale:
             await self._refresh()
         is_behind = chores.has_unsealed and await self._store.seal_audit(SEAL_AT_ONCE) == SEAL_AT_ONCE

@@ -15,7 +15,7 @@ from horae.failpoints import hit
 from horae.lanes import abreast
 from horae.ports import Decision, DueTimer, PlanStore
 from horae.scheduler.shards import Shards
-from horae.telemetry import oops, watch
+from horae.telemetry import due_times_skipped, oops, runs_planned, timers_scanned, watch
 
 AT_ONCE = 1000
 # A backlog is planned in two lanes, each with half of the shards: the database works on one while we think about the
@@ -65,6 +65,7 @@ class Planner:
         hit("scan.before")
         scan = await self._store.due_timers(sorted(held), self._ahead_us, AT_ONCE)
         hit("scan.after")
+        timers_scanned()
         watch(self._guard, scan.now_us, sent)
         if self._guard.held:
             return HELD_SECONDS
@@ -73,6 +74,8 @@ class Planner:
             hit("plan.before_commit")
             planned = await self._store.plan(self._shards.owner, decisions)
             hit("plan.after_commit")
+            runs_planned(planned.opened)
+            due_times_skipped(planned.skipped)
             if planned.opened:
                 self._wake_workers()
             if planned.moved < len(decisions):

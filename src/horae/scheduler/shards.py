@@ -7,7 +7,7 @@ import asyncio
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
 from horae.ports import LeaseStore
-from horae.telemetry import log, watch
+from horae.telemetry import due_times_skipped, log, shards_held, watch
 
 MARGIN = 0.1
 
@@ -43,12 +43,13 @@ class Shards:
             log("shards.held", node=self.owner, count=len(leases.held))
         self._held = leases.held
         self._good_until = sent + self._lease_seconds * (1 - MARGIN)
+        shards_held(len(leases.held), self._good_until - asyncio.get_running_loop().time())
         watch(self._guard, leases.now_us, sent, leases.high_us)
         if not self._guard.held:
             self._trusted_us = leases.now_us
             # A clock that jumped makes leases look as if nobody had held them; then nothing is judged.
             if leases.gaps:
-                await self._store.judge_overdue(leases.gaps)
+                due_times_skipped(await self._store.judge_overdue(leases.gaps))
         self.has_spoken = True
         others = (leases.others_us - leases.now_us) / 1e6 + 0.02
         return max(0.05, min(self._lease_seconds / 3, others))
@@ -56,5 +57,6 @@ class Shards:
     async def stop(self) -> None:
         self._stopped.set()
         self._held = {}
+        shards_held(0, 0.0)
         hit("lease.handover")
         await self._store.release_leases(self.owner)

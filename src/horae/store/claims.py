@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from horae.core.gate import Candidate, Facts, Running, Verdicts, admit
+from horae.core.gate import Candidate, Facts, Running, admit
 from horae.core.job import Definition
-from horae.ports import Claimed, Limit, Lines, Waiting
+from horae.ports import Claimed, Gated, Limit, Lines, Waiting
 from horae.store.database import Row, Rows, Statement, Steps, reading, statement, transaction
 from horae.store.results import end_waiting
 
@@ -40,7 +40,8 @@ SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us 
 # In the order of Claimed.
 _CLAIMED = """
 RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_us, runs.run_at_us, runs.attempt,
-          runs.max_attempts, runs.token, runs.payload, runs.parent_id, runs.started_us - runs.queued_us AS waited_us
+          runs.max_attempts, runs.token, runs.payload, runs.parent_id, runs.started_us - runs.queued_us AS waited_us,
+          runs.started_us
 """
 
 # PostgreSQL: so many rows of each line, in one statement. Materialized, because an IN with a LIMIT can be planned to
@@ -209,43 +210,43 @@ def _fence(n: int) -> Steps[int]:
 
 
 @transaction
-def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[list[Claimed]]:
+def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[Gated]:
     yield GATE_LOCK()
-    start = (yield from _judge(buckets, room)).start
+    start, skipped = yield from _judge(buckets, room)
     if not start:
-        return []
+        return Gated([], skipped)
     fence = yield from _fence(len(start))
     rows = yield START(worker=worker, fence=fence, chosen=[(id_, place) for place, id_ in enumerate(start, 1)])
-    return [Claimed(*row.values()) for row in rows]
+    return Gated([Claimed(*row.values()) for row in rows], skipped)
 
 
 @transaction
 def gate() -> Steps[int]:
-    """Decides overlaps that are due, without starting anything."""
+    """Decides overlaps that are due, without starting anything; says how many of them are skipped."""
     buckets = [row["bucket"] for row in (yield GATED_LINES())]
     if not buckets:
         return 0
     yield GATE_LOCK()
-    verdicts = yield from _judge(buckets, 0)
-    return len(verdicts.skip) + len(verdicts.stop)
+    return (yield from _judge(buckets, 0))[1]
 
 
-def _judge(buckets: list[str], room: int) -> Steps[Verdicts]:
+def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], int]]:
+    """Which runs may start, and how many were skipped."""
     rows = yield from _candidates(buckets[:LINES_AT_ONCE])
     if not rows:
-        return Verdicts()
+        return [], 0
     facts = yield from _facts(rows, room)
     verdicts = admit(facts)
     if verdicts.supersede:
         older = yield OLDER(newer=list(verdicts.supersede.items()))
         yield from end_waiting([row["id"] for row in older], "cancelled", "superseded")
-    yield from end_waiting(verdicts.skip, "skipped", "overlap_skipped")
+    skipped = yield from end_waiting(verdicts.skip, "skipped", "overlap_skipped")
     if verdicts.stop:
         yield STOP(chosen=_ids(verdicts.stop))
     if verdicts.wait:
         waits = [(id_, reason, ASIDE_US.get(reason, RETRY_US)) for id_, reason in verdicts.wait.items()]
         yield PUT_ASIDE(waits=waits)
-    return verdicts
+    return verdicts.start, skipped
 
 
 def _candidates(buckets: list[str]) -> Steps[Rows]:

@@ -129,23 +129,25 @@ def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
 
 
 @transaction
-def judge_overdue(shards: list[int]) -> Steps[int]:
-    """After a time with neither scheduler nor worker, the misfire policy also judges what had been staged for it."""
+def judge_overdue(shards: list[int]) -> Steps[dict[str, int]]:
+    """After a time with neither scheduler nor worker, the misfire policy also judges what had been staged for it. Says
+    how many were skipped, by reason.
+    """
     if (yield HAS_WORKERS(grace_us=GRACE_US))[0]["n"]:
-        return 0
+        return {}
     now_us = (yield NOW())[0]["now_us"]
     jobs: dict[str, list[Row]] = {}
     for row in (yield OVERDUE(taken=[(shard,) for shard in shards], grace_us=GRACE_US)):
         jobs.setdefault(row["job_id"], []).append(row)
-    skipped = 0
+    skipped: dict[str, int] = {}
     for rows in jobs.values():
         misfire = decode(rows[-1]["spec"]).misfire
         ids = {row["due_us"]: row["id"] for row in rows}
         cursor_us = rows[-1]["cursor_us"]
         late = too_late(misfire, sorted(ids), now_us, is_last=cursor_us is None or cursor_us > now_us - GRACE_US)
         for reason in sorted(set(late.values())):
-            yield from end_waiting([ids[due_us] for due_us in late if late[due_us] == reason], "skipped", reason)
-        skipped += len(late)
+            chosen = [ids[due_us] for due_us in late if late[due_us] == reason]
+            skipped[reason] = skipped.get(reason, 0) + (yield from end_waiting(chosen, "skipped", reason))
     return skipped
 
 

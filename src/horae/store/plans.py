@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 from horae.core.plan import GRACE_US
 from horae.core.run import run_id, scheduled_key
 from horae.ports import Decision, DueTimer, Planned, Scan
@@ -97,13 +100,13 @@ WITH lease AS MATERIALIZED (
     FROM {_SKIPS}
     JOIN jobs j ON j.id = skips.job_id
     WHERE (skips.job_id IN (SELECT m.job_id FROM m)) IS TRUE
-    RETURNING 1
+    RETURNING history.reason, history.skip_count
 ), told AS (
     {TELL_SKIPPED.format(skips=_SKIPS, of_moved="(skips.job_id IN (SELECT m.job_id FROM m)) IS TRUE")}
     RETURNING 1
 )
 SELECT (SELECT count(*) FROM m) AS moved, (SELECT count(*) FROM opened) AS opened,
-       (SELECT count(*) FROM skipped) AS skipped
+       (SELECT CAST(json_agg(json_build_array(s.reason, s.skip_count)) AS TEXT) FROM skipped s) AS skipped
 """)
 
 # SQLite has no writes inside WITH: the same steps, one after another, under its single writer.
@@ -132,7 +135,7 @@ INSERT INTO history {_SKIP_COLUMNS}
 SELECT {_SKIP_VALUES}
 FROM {_SKIPS}
 JOIN jobs j ON j.id = skips.job_id
-RETURNING 1
+RETURNING reason, skip_count
 """)
 
 
@@ -159,7 +162,7 @@ def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
 @statement
 def plan_postgres(owner: str, decisions: list[Decision]) -> Steps[Planned]:
     row = (yield _query(PLAN, owner, decisions))[0]
-    return Planned(row["moved"], row["opened"], row["skipped"])
+    return Planned(row["moved"], row["opened"], _by_reason(json.loads(row["skipped"] or "[]")))
 
 
 @transaction
@@ -172,7 +175,15 @@ def plan_sqlite(owner: str, decisions: list[Decision]) -> Steps[Planned]:
     skipped = (yield SKIP(skips=skips)) if skips else []
     if skips:
         yield TELL(skips=skips)
-    return Planned(len(jobs), len(opened), len(skipped))
+    return Planned(len(jobs), len(opened), _by_reason((row["reason"], row["skip_count"]) for row in skipped))
+
+
+def _by_reason(skips: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """How many due times: one row may stand for a whole stretch of them."""
+    counts: dict[str, int] = {}
+    for reason, count in skips:
+        counts[reason] = counts.get(reason, 0) + count
+    return counts
 
 
 def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:

@@ -186,20 +186,20 @@ WORKER_LOST = "The worker stopped answering before it reported a result."
 
 
 @transaction
-def settle_postgres(worker: str, endings: list[Ending]) -> Steps[int]:
+def settle_postgres(worker: str, endings: list[Ending]) -> Steps[set[str]]:
     rows = yield SETTLE(e=endings)
     return (yield from _after(worker, endings, rows))
 
 
 @transaction
-def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[int]:
+def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[set[str]]:
     rows = yield ENDED(e=endings)
     yield KEEP(e=endings)
     yield DROP(chosen=[(row["id"],) for row in rows])
     return (yield from _after(worker, endings, rows))
 
 
-def _after(worker: str, endings: list[Ending], rows: Rows) -> Steps[int]:
+def _after(worker: str, endings: list[Ending], rows: Rows) -> Steps[set[str]]:
     """What an ending brings with it; a plain success brings nothing and costs nothing."""
     ended = {row["id"] for row in rows}
     if len(ended) < len(endings):
@@ -211,7 +211,7 @@ def _after(worker: str, endings: list[Ending], rows: Rows) -> Steps[int]:
     yield from follow([row["id"] for row in rows if row["has_chain"]])
     yield from tell([row["id"] for row in rows if row["is_watched"]])
     yield from nudge([row["group_key"] for row in rows])
-    return len(ended)
+    return ended
 
 
 def follow(ended: list[str]) -> Steps[None]:
@@ -227,7 +227,7 @@ def nudge(groups: list[str | None]) -> Steps[None]:
 
 
 @transaction
-def requeue(worker: str, again: list[Again]) -> Steps[int]:
+def requeue(worker: str, again: list[Again]) -> Steps[set[str]]:
     batch = [(a.run_id, a.token, a.delay_us, a.reason, a.error, 0 if a.counts else 1, a.grace) for a in again]
     yield LOCK(chosen=[(a.run_id,) for a in again])
     yield RECORD(again=batch)
@@ -238,13 +238,13 @@ def requeue(worker: str, again: list[Again]) -> Steps[int]:
     for row in rows:
         if row["cancel"]:
             yield from end_waiting([row["id"]], "cancelled", row["cancel"])
-    return len(moved)
+    return moved
 
 
-def end_waiting(ids: list[str], status: str, reason: str) -> Steps[None]:
-    """Ends runs that wait: they were skipped, replaced or cancelled."""
+def end_waiting(ids: list[str], status: str, reason: str) -> Steps[int]:
+    """Ends runs that wait, and says how many did: they were skipped, replaced or cancelled."""
     if not ids:
-        return
+        return 0
     chosen = [(row["id"],) for row in (yield LOCK_WAITING(chosen=[(id_,) for id_ in ids]))]
     yield KEEP_WAITING(chosen=chosen, status=status, reason=reason)
     rows = yield DROP(chosen=chosen)
@@ -252,6 +252,7 @@ def end_waiting(ids: list[str], status: str, reason: str) -> Steps[None]:
         yield from follow([id_ for (id_,) in chosen])
     yield from tell([id_ for (id_,) in chosen])
     yield from nudge([row["group_key"] for row in rows])
+    return len(chosen)
 
 
 @transaction

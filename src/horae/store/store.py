@@ -243,7 +243,7 @@ class Store:
     def keep_leases(self, owner: str, ttl_us: int, trusted_us: int) -> Awaitable[Leases]:
         return self.control.run(leases.keep(owner, ttl_us, trusted_us))
 
-    def judge_overdue(self, shards: list[int]) -> Awaitable[int]:
+    def judge_overdue(self, shards: list[int]) -> Awaitable[dict[str, int]]:
         return self.control.run(leases.judge_overdue(shards))
 
     def release_leases(self, owner: str) -> Awaitable[None]:

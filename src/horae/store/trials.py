@@ -100,7 +100,7 @@ class Hot:
     plan: Callable[[str, list[Decision]], Transaction[Planned]]
     look: Callable[[list[str]], Transaction[Lines]]
     claim: Callable[[str, list[tuple[str, int]]], Transaction[list[Claimed]]]
-    settle: Callable[[str, list[Ending]], Transaction[int]]
+    settle: Callable[[str, list[Ending]], Transaction[set[str]]]
     create: Callable[..., Transaction[Any]]
 
 

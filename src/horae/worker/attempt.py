@@ -63,6 +63,11 @@ def request_of(
     )
 
 
+def late_us(claimed: Claimed) -> int | None:
+    """How long after its time a run started; of its first attempt, for later ones are late by intent."""
+    return max(0, claimed.started_us - claimed.run_at_us) if claimed.attempt == 1 else None
+
+
 class Reports(Protocol):
     """Where an outcome is handed on to."""
 

@@ -10,7 +10,7 @@ from horae.core.fair import share
 from horae.core.job import FREE, GATED, Bucket, read_bucket
 from horae.core.timeguard import TimeGuard
 from horae.ports import Claimed, ClaimStore, Limit, Waiting
-from horae.telemetry import watch
+from horae.telemetry import due_times_skipped, watch
 
 POLL_SECONDS = 1.0
 LIMITS_SECONDS = 1.0
@@ -67,7 +67,9 @@ class Lines:
         gated = [text for text, _ in shares if text in checked]
         if gated:
             allowed = sum(n for text, n in shares if text in checked)
-            claimed += await self._store.claim_gated(worker, gated, allowed)
+            through = await self._store.claim_gated(worker, gated, allowed)
+            claimed += through.claimed
+            due_times_skipped({"overlap_skipped": through.skipped})
         if claimed:
             self._turn += 1
         return claimed

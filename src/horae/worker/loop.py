@@ -26,8 +26,8 @@ from horae.ports import (
     ResultStore,
     WorkerState,
 )
-from horae.telemetry import log, oops, warn
-from horae.worker.attempt import Output, give_back, report
+from horae.telemetry import attempt_took, attempts_started, log, oops, warn
+from horae.worker.attempt import Output, give_back, late_us, report
 from horae.worker.lines import POLL_SECONDS, Lines, prefixes_of
 from horae.worker.opening import Opener
 from horae.worker.results import Results
@@ -169,6 +169,7 @@ class Worker:
             raise
         if worker != self.id:
             return
+        attempts_started((definition.type, late_us(run)) for run, definition, _, _ in opened)
         now = asyncio.get_running_loop().time()
         for run, definition, request, secrets in opened:
             if isinstance(request, Outcome):
@@ -182,6 +183,8 @@ class Worker:
     async def _attempt(self, run: Claimed, definition: Definition, request: Request, redactor: Redactor | None) -> None:
         executor = self._executors[definition.type]
         output = Output(self.results, run, redactor)
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             hit("attempt.before_start")
             outcome = await executor.run(request, output.write)
@@ -193,6 +196,7 @@ class Worker:
             oops("executor.broken", error, run=run.run_id, type=definition.type)
             outcome = Outcome(succeeded=False, reason="exception", error=f"horae: {type(error).__name__}: {error}")
         finally:
+            attempt_took(definition.type, clock() - began)
             output.close()
         report(self.results, run, definition, outcome, redactor)
 

@@ -30,7 +30,8 @@ from horae.ports import (
     State,
     WorkerState,
 )
-from horae.worker.attempt import LOG_CAP, Spec, clean, give_back, report
+from horae.telemetry import attempt_took, attempts_requeued, attempts_started, runs_ended
+from horae.worker.attempt import LOG_CAP, Spec, clean, give_back, late_us, report
 from horae.worker.lines import POLL_SECONDS, Lines
 from horae.worker.opening import Opener
 from horae.worker.secrets import Secrets
@@ -140,7 +141,7 @@ class RemoteWorkers:
         running = await self._store.running_of(worker, BRAND_NEW_US)
         strays = [Again(id_, token, 0, None, None, counts=False) for id_, token in running.items() if id_ not in holds]
         if strays:
-            await self._store.requeue(worker, strays)
+            await self._requeue(worker, strays)
 
     async def _open(self, worker: str, claimed: list[Claimed]) -> list[tuple[Claimed, Request]]:
         """All that their handlers need to know; what cannot start ends here."""
@@ -148,8 +149,9 @@ class RemoteWorkers:
             opened = await self._opener.open(claimed)
         except BaseException:
             backs = [Again(run.run_id, run.token, 0, None, None, counts=False) for run in claimed]
-            await self._store.requeue(worker, backs)
+            await self._requeue(worker, backs)
             raise
+        attempts_started((definition.type, late_us(run)) for run, definition, _, _ in opened)
         ready, ends = [], _Ends()
         for run, definition, request, _ in opened:
             if isinstance(request, Outcome):
@@ -200,6 +202,7 @@ class RemoteWorkers:
             ends = _Ends()
             report(ends, run, spec.definition, outcome, await self._redactor(tenant, spec))
             if await self._settle(run.worker, ends):
+                attempt_took(spec.definition.type, (run.now_us - run.started_us) / 1e6)
                 return True
         return await self._late(tenant, run_id, fence, "succeeded" if outcome.succeeded else "failed")
 
@@ -250,14 +253,20 @@ class RemoteWorkers:
         return Redactor({name: value for (_, name), value in opened.items()})
 
     async def _settle(self, worker: str, ends: _Ends) -> bool:
-        moved = 0
+        moved: set[str] = set()
         if ends.endings:
             hit("settle.before_commit")
-            moved += await self._store.settle(worker, ends.endings)
+            moved |= await self._store.settle(worker, ends.endings)
+            runs_ended(ending.status for ending in ends.endings if ending.run_id in moved)
         if ends.agains:
             hit("requeue.before_commit")
-            moved += await self._store.requeue(worker, ends.agains)
-        return moved > 0
+            moved |= await self._requeue(worker, ends.agains)
+        return bool(moved)
+
+    async def _requeue(self, worker: str, agains: list[Again]) -> set[str]:
+        moved = await self._store.requeue(worker, agains)
+        attempts_requeued(again.reason for again in agains if again.run_id in moved)
+        return moved
 
     @property
     def _ttl_us(self) -> int:

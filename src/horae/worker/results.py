@@ -13,7 +13,7 @@ from typing import TypeVar
 from horae.core.errors import Unavailable
 from horae.failpoints import hit
 from horae.ports import Again, Ending, LogChunk, ResultStore
-from horae.telemetry import oops, warn
+from horae.telemetry import attempts_requeued, oops, runs_ended, warn
 
 O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
 
@@ -87,14 +87,16 @@ class Results:
                 endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
                 with self._kept(endings, self._endings):
                     hit("settle.before_commit")
-                    await self._store.settle(self.worker, endings)
+                    ended = await self._store.settle(self.worker, endings)
                     hit("settle.after_commit")
+                runs_ended(ending.status for ending in endings if ending.run_id in ended)
             while self._again:
                 again, self._again = self._again[:BATCH], self._again[BATCH:]
                 with self._kept(again, self._again):
                     hit("requeue.before_commit")
-                    await self._store.requeue(self.worker, again)
+                    moved = await self._store.requeue(self.worker, again)
                     hit("requeue.after_commit")
+                attempts_requeued(each.reason for each in again if each.run_id in moved)
                 self.on_again()
         except Unavailable:
             self._arrived.set()
@@ -105,7 +107,8 @@ class Results:
         endings, self._endings = self._endings, []
         for ending in endings:
             try:
-                await self._store.settle(self.worker, [ending])
+                ended = await self._store.settle(self.worker, [ending])
+                runs_ended([ending.status] if ended else [])
             except Unavailable:
                 self.end(ending)
             except Exception as error:  # noqa: BLE001

@@ -135,7 +135,7 @@ async def test_a_tenants_cap_on_running_runs_holds(admin: Client, store: Store):
         await admin.post(f"/jobs/j{n}/run")
     (line,) = (await store.waiting_lines(["-"])).waiting
 
-    claimed = await store.claim_gated("w1", [line.bucket], 10)
+    claimed = (await store.claim_gated("w1", [line.bucket], 10)).claimed
 
     assert len(claimed) == 2
 
