@@ -33,10 +33,10 @@ pictures: setup ## The pictures in docs/images, taken of a real server by a real
 run: setup ## horae on this machine, in the foreground; more words through ARGS="--port 9000"
 	$(BIN)/horae dev $(ARGS)
 
-test: setup ## The whole suite, with the servers it needs; more words through ARGS="-k name"
-	$(BIN)/python -m tests.services $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup --ignore tests/browser $(ARGS)
+test: setup ## The whole suite, the pages in a real Chromium among it, with the servers it needs; words through ARGS="-k name"
+	$(BIN)/python -m tests.services $(BIN)/python -m tests.whole $(ARGS)
 
-browser: setup ## The pages in a real Chromium; apart, because its loop and that of other tests do not go together
+browser: setup ## The pages in a real Chromium alone
 	$(BIN)/python -m tests.services $(BIN)/pytest tests/browser $(ARGS)
 
 sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
