@@ -1,6 +1,7 @@
 // The filter box: one text with completion, its parts as chips, the whole of it in the address.
 import { useEffect, useState } from "preact/hooks";
 import { chips, parse, withPart } from "../lib/filter";
+import { SavedViews } from "./views";
 
 type Props = { text: string; known: string[]; values: Record<string, string[]>; onChange: (text: string) => void; placeholder: string; extra?: preact.ComponentChildren };
 
@@ -44,11 +45,11 @@ export function FilterBox({ text, known, values, onChange, placeholder, extra }:
       <div class="filter-box">
         <input data-filter type="text" role="combobox" aria-label="Filter" aria-expanded={isOffering} aria-controls="filter-offers" aria-activedescendant={at >= 0 ? `offer-${at}` : undefined} spellcheck={false} autocomplete="off" placeholder={placeholder} value={typed}
           onInput={(event) => { setTyped(event.currentTarget.value); setOpen(true); setAt(-1); }} onFocus={() => setOpen(true)} onBlur={() => setTimeout(() => setOpen(false), 150)} onKeyDown={press} />
-        {extra}
         <div id="filter-offers" role="listbox" aria-label="Filters" class={isOffering ? "suggest" : ""} hidden={!isOffering}>
           {isOffering && offered.slice(0, 10).map((word, i) => <button key={word} id={`offer-${i}`} type="button" role="option" tabIndex={-1} aria-selected={i === at} onMouseDown={(event) => { event.preventDefault(); take(word); }}>{word}</button>)}
         </div>
       </div>
+      <div class="row filter-tools"><SavedViews /><span class="grow" />{extra}</div>
       {problems.map((problem) => <p key={problem} class="tone-failed" role="alert">{problem}</p>)}
       {chips(text, known).length > 0 && (
         <div class="row">
