@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup page types pictures run test browser sim bug chaos soak check lint format lock
+.PHONY: help setup page types pictures run test browser size sim bug chaos soak check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -38,6 +38,9 @@ test: setup ## The whole suite, the pages in a real Chromium among it, with the 
 
 browser: setup ## The pages in a real Chromium alone
 	$(BIN)/python -m tests.services $(BIN)/pytest tests/browser $(ARGS)
+
+size: setup ## Every list within a second, in a real Chromium over JOBS=100000 jobs and RUNS=5000000 runs; minutes
+	$(BIN)/python -m tests.browser.size --jobs $(or $(JOBS),100000) --runs $(or $(RUNS),5000000) $(ARGS)
 
 sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
 	HORAE_TEST_SIM_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest -n auto tests/sim $(ARGS)

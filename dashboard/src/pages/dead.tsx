@@ -27,7 +27,6 @@ export function DeadLetters() {
   const filter = parse(text, DEAD_FILTERS);
   if (filter.words && !filter.values.job) filter.values.job = filter.words;
   const asked = toQuery({ ...filter, words: "" }, "job");
-  if (asked.due_after) asked.due_after = asked.due_after.replace(/:\d\d\.\d+Z$/, ":00Z");
   const loaded = useLoad<DeadGroups>(`/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
   const [replaying, setReplaying] = useState<Group | "all" | null>(null);
   const opened = param("open");

@@ -25,7 +25,7 @@ export function Runs() {
   const isGrouped = param("group") === "error";
   // Bounded unless the reader says otherwise, and said on the page.
   const isBounded = !filter.values.due && param("all") !== "1";
-  const asked = query(minuteSteady(toQuery({ ...filter, words: "", values: isBounded ? { ...filter.values, due: WINDOW } : filter.values }, "job")));
+  const asked = query(toQuery({ ...filter, words: "", values: isBounded ? { ...filter.values, due: WINDOW } : filter.values }, "job"));
   const [selected, setSelected] = useState(new Set<string>());
   const [rows, setRows] = useState<Run[]>([]);
   useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
@@ -45,13 +45,6 @@ export function Runs() {
       {picked.length > 0 && <Bulk runs={picked} onDone={() => setSelected(new Set())} />}
     </>
   );
-}
-
-/** The same address within a minute, or every render would be another list. */
-function minuteSteady(values: Record<string, string>): Record<string, string> {
-  const steady = { ...values };
-  if (steady.due_after) steady.due_after = steady.due_after.replace(/:\d\d\.\d+Z$/, ":00Z");
-  return steady;
 }
 
 const VERBS: { word: string; operation: string; can: (run: Run) => boolean; write: (run: Run) => Write }[] = [

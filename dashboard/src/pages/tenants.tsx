@@ -37,7 +37,7 @@ export function Tenants() {
 }
 
 function Use({ of: { usage, max_jobs } }: { of: Tenant }) {
-  if (usage.jobs === null) return <>{shown(max_jobs)}</>;
+  if (usage.jobs === null) return <>{max_jobs === null ? "no limit" : `at most ${count(max_jobs, Infinity)}`}</>;
   if (max_jobs === null) return <>{count(usage.jobs, Infinity)}</>;
   const words = `${count(usage.jobs, Infinity)} of ${count(max_jobs, Infinity)}`;
   return <>{words}<div><meter min={0} max={max_jobs || 1} high={max_jobs * 0.9} value={usage.jobs} aria-label={`${words} jobs`} /></div></>;
@@ -59,7 +59,7 @@ function change(each: Tenant | null, after: () => void): void {
   };
   ask({
     title: each ? `Edit the tenant ${each.tenant}` : "New tenant", button: each ? "Save" : "Make it", write,
-    effect: <p>{each ? <>It holds {count(each.usage.jobs ?? 0, Infinity)} jobs now. A limit below that keeps what is there and refuses more.</> : "Its jobs, runs and keys are its own. An empty limit is none."}</p>,
+    effect: <p>{each ? <>{each.usage.jobs !== null && `It holds ${count(each.usage.jobs, Infinity)} jobs now. `}A limit below what it holds keeps what is there and refuses more.</> : "Its jobs, runs and keys are its own. An empty limit is none."}</p>,
     form: () => <Fields form={form} isNew={!each} />,
     done: () => { after(); return { text: each ? `${each.tenant} was saved.` : `${form.value.tenant} was made.` }; },
   });

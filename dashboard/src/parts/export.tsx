@@ -33,7 +33,7 @@ export function Export({ path, field, name }: { path: string; field: string; nam
   }
   return (
     <span class="row export" role="group" aria-label="Save this list">
-      {busy ? <span class="dim" role="status">{busy}</span> : (["CSV", "JSON"] as Kind[]).map((kind) => <button key={kind} type="button" class="plain small" title={`Save all rows of this filter as ${kind}`} onClick={() => void save(kind)}>{kind}<span class="visually-hidden">: save this list</span></button>)}
+      {busy ? <span class="dim" role="status">{busy}</span> : (["CSV", "JSON"] as Kind[]).map((kind) => <button key={kind} type="button" class="plain small" title={`Save all rows of this filter as ${kind}`} aria-label={`Save as ${kind}`} onClick={() => void save(kind)}>{kind}</button>)}
     </span>
   );
 }
