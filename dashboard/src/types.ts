@@ -239,6 +239,20 @@ export type Drained = {
   state: "draining";
 };
 
+export type DueJobs = {
+  from: string;
+  to: string;
+  is_complete: boolean;
+  jobs: ({
+    job_id: string;
+    job_name: string;
+    due: string;
+    runs: number;
+    queue: string;
+    priority: string;
+  })[];
+};
+
 export type Explanation = {
   verdict: string;
   reason: unknown;
@@ -857,6 +871,7 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   listDeadLetters: {"role": "viewer", "scope": "dead-letters"},
   listDeliveries: {"role": "viewer", "scope": "deliveries"},
   listDeliveriesOf: {"role": "viewer", "scope": "webhooks"},
+  listDueJobs: {"role": "viewer", "scope": "forecast"},
   listJobs: {"role": "viewer", "scope": "jobs"},
   listKeys: {"role": "admin", "scope": "keys"},
   listQueues: {"role": "viewer", "scope": "queues"},

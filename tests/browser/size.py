@@ -30,8 +30,9 @@ PAGES = {
     "/jobs?f=status:paused": ".empty", "/runs": ROWS, "/runs?all=1": ROWS, "/runs?f=status:dead": ROWS,
     "/runs?f=status:skipped": ROWS, "/runs?f=reason:exception": ROWS, "/runs?f=queue:reports": ROWS,
     "/runs?f=job:demo-billing-0000000": ROWS, "/runs?f=worker:demo-worker-3": ROWS, "/dead-letters": "section.group",
-    "/dead-letters?f=queue:reports": "section.group, .empty", "/queues": TABLE, "/workers": TABLE, "/audit": f"{ROWS}, .empty",
-    "/jobs/demo-billing-0000000": ROWS, "/alerts": ".panel .empty", "/": ".attention li, .calm",
+    "/dead-letters?f=queue:reports": "section.group, .empty", "/queues": TABLE, "/workers": TABLE,
+    "/audit": f"{ROWS}, .empty", "/jobs/demo-billing-0000000": ROWS, "/alerts": ".panel .empty",
+    "/": ".attention li, .calm",
 }  # fmt: skip
 # When the first of them came, by the clock that starts with the navigation.
 WATCH = """(() => {

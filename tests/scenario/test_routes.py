@@ -434,6 +434,34 @@ async def test_a_series_counts_each_thing_when_it_happened(
 # Forecast
 
 
+async def test_a_stretch_to_come_names_its_jobs(api: Api, world: World, clock: StoreClock):
+    await create(api, name="hourly", schedule="0 * * * *", priority="HIGH")
+    await create(api, name="second", schedule="* * * * * *", queue="fast")
+    await create(api, name="early", schedule="30 7 * * *")
+    await create(api, name="twice", schedule="0 * * * *", max_runs=2)
+    await create(api, name="asked")
+    await run_now(api, "asked", run_at="2027-01-15T12:00:30Z")
+    await world.plan()
+    noon = "from=2027-01-15T12:00:00Z&to=2027-01-15T12:01:00Z"
+
+    answer = (await api.get(f"forecast/jobs?{noon}")).json()
+    part = (await api.get(f"forecast/jobs?{noon}&limit=1")).json()
+    theirs = (await api.get(f"forecast/jobs?{noon}", headers={"X-Horae-Tenant": "other"})).json()
+
+    assert {(job["job_name"], job["due"], job["runs"]) for job in answer["jobs"]} == {
+        ("hourly", "2027-01-15T12:00:00Z", 1),
+        ("second", "2027-01-15T12:00:00Z", 60),
+        ("asked", "2027-01-15T12:00:30Z", 1),
+    }
+    assert answer["is_complete"] is True
+    # Two runs are over before noon.
+    later = (await api.get(f"forecast?bucket=1m&{noon}")).json()
+    assert sum(bucket["runs"] for bucket in later["buckets"]) == 62
+    assert (len(part["jobs"]), part["is_complete"]) == (1, False)
+    assert theirs["jobs"] == []
+    assert pointers(await api.get("forecast/jobs?to=2027-01-15T12:00:00Z")) == ["/query/to"]
+
+
 async def test_a_forecast_counts_runs_by_time_priority_and_queue(api: Api, world: World, clock: StoreClock):
     await create(api, name="quarter", schedule="*/15 * * * *", priority="HIGH")
     await create(api, name="twin", schedule="*/15 * * * *", priority="HIGH")

@@ -21,8 +21,8 @@ const MOST = 10_000;
 
 export function Jobs() {
   const text = param("f");
-  const sort = param("sort", "name");
   const filter = parse(text, JOB_FILTERS);
+  const sort = param("sort", filter.values.due ? "next_fire_time" : "name");
   const asked = query({ ...toQuery(filter, "q"), sort });
   const pages = usePages<JobAnswer>(`/jobs${asked}`, (answer) => ({ rows: (answer as JobList).jobs, next: (answer as JobList).next_cursor }));
   const [selected, setSelected] = useState(new Set<string>());

@@ -22,6 +22,8 @@ export function Overview() {
   const isEmpty = stats?.jobs === 0 && !stats.dead_letters;
   const found = useLoad<Found>("attention", { when: (change) => change.runs.some((run) => run.status !== "SUCCEEDED" && run.status !== "RUNNING"), restMs: 4000, everyMs: 15_000 }, readAttention);
   const items = found.data.value ? attention(found.data.value, stats) : [];
+  // What needs somebody comes first; what is counted over many runs is asked for after it.
+  const isThere = !!(found.data.value ?? found.problem.value);
   useTitle(items.length ? `${items.length} to look at` : "", "Overview");
   if (isEmpty) return <Doors />;
   return (
@@ -29,10 +31,10 @@ export function Overview() {
       <h1 class="visually-hidden">Overview</h1>
       <Panel title={<>Needs attention {items.length > 0 && <span class="dim">({items.length})</span>}</>} from={found} rows={3}>{() => <Attention items={items} />}</Panel>
       <Standing />
-      <Series />
+      <Series isWanted={isThere} />
       <div class="grid">
         <div class="span-6"><QueuePanel /></div>
-        <div class="span-6"><NextHour /></div>
+        <div class="span-6"><NextHour isWanted={isThere} /></div>
         <div class="span-6"><RunningNow /></div>
         <div class="span-6"><Changes /></div>
       </div>
@@ -44,7 +46,7 @@ export function Overview() {
 async function readAttention(_: string, signal: AbortSignal): Promise<Found> {
   const since = enc(new Date(Date.now() - 24 * HOUR).toISOString());
   const [dead, skipped, unknown, queues, workers] = await Promise.all([
-    get<DeadGroups>("/dead-letters:groups?limit=20", signal), get<RunList>(`/runs?status=SKIPPED&due_after=${since}&limit=200`, signal),
+    get<DeadGroups>("/dead-letters:groups?limit=20", signal), get<RunList>(`/runs?status=SKIPPED&due_after=${since}&limit=100`, signal),
     get<RunList>(`/runs?status=UNKNOWN&due_after=${since}&limit=100`, signal), get<QueueList>("/queues", signal), get<WorkerList>("/workers", signal),
   ]);
   return { dead: dead.groups, odd: [...skipped.runs, ...unknown.runs], queues: queues.queues, workers: workers.workers };
@@ -161,8 +163,8 @@ async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
   };
 }
 
-function Series() {
-  const loaded = useLoad<SeriesData>("series", { when: (change) => change.runs.length > 0, restMs: 5000, everyMs: 30_000 }, readSeries);
+function Series({ isWanted }: { isWanted: boolean }) {
+  const loaded = useLoad<SeriesData>(isWanted ? "series" : "", { when: (change) => change.runs.length > 0, restMs: 5000, everyMs: 30_000 }, readSeries);
   return (
     <div class="grid">
       <div class="span-6"><Panel title="Due, started, finished" from={loaded} rows={6}>{(data) => <Chart title="Throughput" summary={data.words} times={data.times} lines={data.throughput} />}</Panel></div>
@@ -193,9 +195,9 @@ function QueuePanel() {
   );
 }
 
-function NextHour() {
+function NextHour({ isWanted }: { isWanted: boolean }) {
   const read = (_: string, signal: AbortSignal) => get<Forecast>(`/forecast?bucket=1m&to=${enc(new Date(Date.now() + HOUR).toISOString())}`, signal);
-  const loaded = useLoad<Forecast>("hour", { when: (change) => change.jobs.length > 0, restMs: 10_000, everyMs: 30_000 }, read);
+  const loaded = useLoad<Forecast>(isWanted ? "hour" : "", { when: (change) => change.jobs.length > 0, restMs: 10_000, everyMs: 30_000 }, read);
   return (
     <Panel title="Next 60 minutes" from={loaded} actions={<a href="/forecast">Forecast</a>}>
       {(data) => {

@@ -15,7 +15,7 @@ LEAST: dict[Role, tuple[str, ...]] = {
         "listJobs", "getJob", "getJobStatus", "listRunsOfJob", "getJobHistory", "listVersions", "explainJob",
         "listRuns", "getRun", "getLogs", "listDeadLetters", "groupDeadLetters", "listWorkers", "listQueues",
         "previewSchedule", "listCalendars", "getCalendar", "listSecrets", "listWebhooks", "getWebhook",
-        "listDeliveriesOf", "listDeliveries", "getStats", "getSeries", "watch", "getForecast", "whoAmI",
+        "listDeliveriesOf", "listDeliveries", "getStats", "getSeries", "watch", "getForecast", "listDueJobs", "whoAmI",
     ),
     "operator": (
         "runJob", "runJobNow", "runJobManyTimes", "pauseJob", "resumeJob", "cancelRun", "retryRun", "replayRun",

@@ -56,7 +56,9 @@ _GROUP: Schema = {
     "newest_run_id": TEXT,
     "by_age": record(dict.fromkeys(("hour", "day", "week", "older"), COUNT)),
 }
+_DUE_JOB: Schema = {"job_id": TEXT, "job_name": TEXT, "due": TIME, "runs": COUNT, "queue": TEXT, "priority": TEXT}
 STANDING_SCHEMAS: dict[str, Schema] = {
+    "DueJobs": record({"from": TIME, "to": TIME, "is_complete": FLAG, "jobs": array(record(_DUE_JOB))}),
     "Stats": record(_STATS),
     "Series": record(_SERIES),
     "DeadGroups": record({"groups": array(record(_GROUP)), "group_count": COUNT, "run_count": COUNT}),
