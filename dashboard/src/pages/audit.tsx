@@ -12,6 +12,7 @@ import { Dialog, Empty, Json, tell, Time } from "../parts/ui";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../lib/api";
 import { problemOf } from "../lib/load";
+import { plural } from "../lib/words";
 
 const FILTERS = ["actor", "action", "target", "key", "since", "until"];
 
@@ -40,7 +41,7 @@ export function Audit() {
     { name: "from", title: "From", hideNarrow: true, cell: (entry) => entry.address ?? "–" },
     { name: "more", title: "Before and after", cell: (entry) => <button type="button" class="plain" onClick={() => setOpened(entry)}>Show</button> },
   ];
-  const check = () => void get<AuditCheck>("/audit/verify").then((found) => tell(JSON.stringify(found)), (error) => tell(problemOf(error).detail, undefined, "bad"));
+  const check = () => void get<AuditCheck>("/audit/verify").then((found) => tell(found.ok ? `The chain holds: ${plural(found.rows, "entry").replace("entrys", "entries")}${found.unsealed ? `, ${found.unsealed} not sealed yet` : ""}.` : `The chain is broken in ${plural(found.breaks.length, "place")}, first at number ${found.breaks[0]?.seq}.`, undefined, found.ok ? "good" : "bad"), (error) => tell(problemOf(error).detail, undefined, "bad"));
   return (
     <>
       <div class="page-head"><div><h1>Audit</h1><p class="dim">Every change, chained so that none can be taken out unseen.</p></div><div class="page-actions"><button type="button" onClick={check}>Check the chain</button></div></div>

@@ -145,8 +145,13 @@ type SeriesData = { times: number[]; throughput: Line[]; lateness: Line[]; words
 
 /** Counted by the server, each thing when it happened; with very many runs it goes less far back, and says so. */
 async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
-  const answer = await get<SeriesAnswer>("/stats/series?window=1h", signal);
-  const { points } = answer;
+  let answer = await get<SeriesAnswer>("/stats/series?window=1h", signal);
+  // A young server: the stretch in which something happened says more than an hour of nothing.
+  const first = answer.points.find((point) => point.due || point.started || point.finished);
+  const age = first ? Date.now() - ms(first.at) : HOUR;
+  if (age < HOUR / 2) answer = await get<SeriesAnswer>(`/stats/series?window=${age < HOUR / 10 ? "6m" : "30m"}`, signal);
+  // The last stretch goes on, and would look like a fall.
+  const points = answer.points.slice(0, -1);
   const step = span(answer.step_seconds * 1000);
   const length = `the last ${span(ms(answer.to) - ms(answer.from))}${answer.is_whole ? "" : ", as there were too many runs to go further back"}`;
   const sum = (name: "due" | "started" | "finished") => points.reduce((total, point) => total + point[name], 0).toLocaleString("en");

@@ -45,11 +45,12 @@ export function FilterBox({ text, known, values, onChange, placeholder, extra }:
       <div class="filter-box">
         <input data-filter type="text" role="combobox" aria-label="Filter" aria-expanded={isOffering} aria-controls="filter-offers" aria-activedescendant={at >= 0 ? `offer-${at}` : undefined} spellcheck={false} autocomplete="off" placeholder={placeholder} value={typed}
           onInput={(event) => { setTyped(event.currentTarget.value); setOpen(true); setAt(-1); }} onFocus={() => setOpen(true)} onBlur={() => setTimeout(() => setOpen(false), 150)} onKeyDown={press} />
+        {extra}
         <div id="filter-offers" role="listbox" aria-label="Filters" class={isOffering ? "suggest" : ""} hidden={!isOffering}>
           {isOffering && offered.slice(0, 10).map((word, i) => <button key={word} id={`offer-${i}`} type="button" role="option" tabIndex={-1} aria-selected={i === at} onMouseDown={(event) => { event.preventDefault(); take(word); }}>{word}</button>)}
         </div>
       </div>
-      <div class="row filter-tools"><SavedViews /><span class="grow" />{extra}</div>
+      <div class="row filter-tools"><SavedViews /></div>
       {problems.map((problem) => <p key={problem} class="tone-failed" role="alert">{problem}</p>)}
       {chips(text, known).length > 0 && (
         <div class="row">

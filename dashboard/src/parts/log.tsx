@@ -138,7 +138,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
       </div>
       {problem && <ProblemBox problem={problem} retry={() => setTries(tries + 1)} />}
       {lines.length === 0 && phase === "over" ? <p class="dim">No output{run.status === "SKIPPED" ? ": it did not start" : ". This run wrote nothing, or its log is no longer kept"}.</p> : (
-        <div class={`log ${isWrapped ? "wrapped" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
+        <div class={`log ${isWrapped ? "wrapped" : ""} ${phase === "over" && lines.length < 22 ? "short" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
           {lines.length === 0 && !problem && <p class="dim">{phase === "following" ? "No output yet." : "Reading…"}</p>}
           {isWrapped && from > 0 && <p class="dim">The last 2,000 lines; switch wrapping off for all of them.</p>}
           <div class="log-inner" style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
