@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup page types pictures run test browser sim bug chaos soak bench fuzz rate check lint format lock
+.PHONY: help setup page types pictures run test browser size sim bug chaos soak bench fuzz rate check lint format lock
 
 BIN := .venv/bin
 SETUP := .venv/.setup-complete
@@ -33,11 +33,14 @@ pictures: setup ## The pictures in docs/images, taken of a real server by a real
 run: setup ## horae on this machine, in the foreground; more words through ARGS="--port 9000"
 	$(BIN)/horae dev $(ARGS)
 
-test: setup ## The whole suite, with the servers it needs; more words through ARGS="-k name"
-	$(BIN)/python -m tests.services $(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup --ignore tests/browser $(ARGS)
+test: setup ## The whole suite, the pages in a real Chromium among it, with the servers it needs; words through ARGS="-k name"
+	$(BIN)/python -m tests.services $(BIN)/python -m tests.whole $(ARGS)
 
-browser: setup ## The pages in a real Chromium; apart, because its loop and that of other tests do not go together
+browser: setup ## The pages in a real Chromium alone
 	$(BIN)/python -m tests.services $(BIN)/pytest tests/browser $(ARGS)
+
+size: setup ## Every list within a second, in a real Chromium over JOBS=100000 jobs and RUNS=5000000 runs; minutes
+	$(BIN)/python -m tests.browser.size --jobs $(or $(JOBS),100000) --runs $(or $(RUNS),5000000) $(ARGS)
 
 sim: setup ## Simulated fleets under faults; SEEDS=10000 for a long run
 	HORAE_TEST_SIM_SEEDS=$(or $(SEEDS),1000) $(BIN)/pytest -n auto tests/sim $(ARGS)

@@ -15,6 +15,7 @@ import { RunPage } from "./pages/run";
 import { Runs } from "./pages/runs";
 import { Settings } from "./pages/settings";
 import { Workers } from "./pages/workers";
+import { startCards } from "./parts/cards";
 import { startKeys } from "./parts/keys";
 import { Palette } from "./parts/palette";
 import { Login, Shell } from "./parts/shell";
@@ -56,5 +57,6 @@ function App() {
 
 startRouting();
 startKeys();
+startCards();
 startLive();
 render(<App />, document.getElementById("app")!);

@@ -158,6 +158,26 @@ export type Completion = {
   retryable?: boolean | null;
 };
 
+export type DeadGroups = {
+  groups: ({
+    job_id: string;
+    job_name: string;
+    error: string;
+    runs: number;
+    first_due: string;
+    last_due: string;
+    newest_run_id: string;
+    by_age: {
+      hour: number;
+      day: number;
+      week: number;
+      older: number;
+    };
+  })[];
+  group_count: number;
+  run_count: number;
+};
+
 export type DeadList = {
   dead_letters: (Run)[];
   next_cursor: string | null;
@@ -217,6 +237,20 @@ export type Discarded = {
 export type Drained = {
   worker_id: string;
   state: "draining";
+};
+
+export type DueJobs = {
+  from: string;
+  to: string;
+  is_complete: boolean;
+  jobs: ({
+    job_id: string;
+    job_name: string;
+    due: string;
+    runs: number;
+    queue: string;
+    priority: string;
+  })[];
 };
 
 export type Explanation = {
@@ -484,6 +518,7 @@ export type Replay = {
     queue?: string;
     priority?: string | number;
     reason?: string;
+    error?: string;
     due_after?: string;
     due_before?: string;
   } | null;
@@ -624,6 +659,29 @@ export type SecretAnswer = {
 
 export type SecretList = {
   secrets: (SecretAnswer)[];
+};
+
+export type Series = {
+  from: string;
+  to: string;
+  step_seconds: number;
+  is_whole: boolean;
+  lateness_ms: {
+    p50: number | null;
+    p95: number | null;
+    p99: number | null;
+  };
+  points: ({
+    at: string;
+    due: number;
+    started: number;
+    finished: number;
+    lateness_ms: {
+      p50: number | null;
+      p95: number | null;
+      p99: number | null;
+    };
+  })[];
 };
 
 export type Signing = {
@@ -800,10 +858,12 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   getKey: {"role": "admin", "scope": "keys"},
   getLogs: {"role": "viewer", "scope": "runs"},
   getRun: {"role": "viewer", "scope": "runs"},
+  getSeries: {"role": "viewer", "scope": "stats"},
   getSigningSecret: {"role": "editor", "scope": "signing-secret"},
   getStats: {"role": "viewer", "scope": "stats"},
   getTenant: {"role": "admin", "scope": "tenants"},
   getWebhook: {"role": "viewer", "scope": "webhooks"},
+  groupDeadLetters: {"role": "viewer", "scope": "dead-letters"},
   heartbeat: {"role": "worker", "scope": "workers"},
   leaveFleet: {"role": "worker", "scope": "workers"},
   listAudit: {"role": "admin", "scope": "audit"},
@@ -811,6 +871,7 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   listDeadLetters: {"role": "viewer", "scope": "dead-letters"},
   listDeliveries: {"role": "viewer", "scope": "deliveries"},
   listDeliveriesOf: {"role": "viewer", "scope": "webhooks"},
+  listDueJobs: {"role": "viewer", "scope": "forecast"},
   listJobs: {"role": "viewer", "scope": "jobs"},
   listKeys: {"role": "admin", "scope": "keys"},
   listQueues: {"role": "viewer", "scope": "queues"},

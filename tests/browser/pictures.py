@@ -1,10 +1,15 @@
-"""Takes the pictures of the docs: `make pictures`. Made-up jobs, a real server, a real browser."""
+"""Takes the pictures of the docs: `make pictures`. Made-up jobs, a real server, a real browser.
+
+With a folder as an argument, every page in both themes, wide and narrow, goes there to be looked at.
+"""
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from playwright.sync_api import sync_playwright
 
@@ -25,6 +30,19 @@ JOBS = [
     ("train-ranking", "@every 30s", "noop", {}, {"team": "search"}),
 ]
 SECONDS = 75
+PAGES = (
+    "/", "/jobs", "/jobs/daily-report", "/jobs/billing-sync?tab=durations", "/jobs/billing-sync?tab=calendar",
+    "/jobs/daily-report?tab=changes", "/jobs/daily-report?tab=upcoming", "/jobs/new", "/runs", "/runs?group=error",
+    "/dead-letters", "/queues", "/workers", "/alerts", "/audit", "/settings", "/settings?tab=keys",
+    "/settings?tab=tenants",
+)  # fmt: skip
+
+
+class Shot(NamedTuple):
+    name: str
+    path: str
+    theme: str
+    width: int = 1280
 
 
 def main() -> None:
@@ -54,19 +72,33 @@ def fill(server: Server) -> Server:
 
 def take(server: Server) -> None:
     dead = server.call("GET", "/dead-letters?limit=1")["dead_letters"][0]["run_id"]
-    shots = {
-        "overview": ("/", "dark"), "overview-light": ("/", "light"), "run": (f"/runs/{dead}", "light"),
-        "new-job": ("/jobs/new", "light"), "jobs": ("/jobs", "dark"),
-    }  # fmt: skip
+    hour = (int(time.time()) // 3600 + 1) * 3_600_000
+    forecast = f"/forecast?hour={hour}&minute={hour}"
+    shots = [
+        Shot("overview", "/", "dark"), Shot("overview-light", "/", "light"), Shot("run", f"/runs/{dead}", "light"),
+        Shot("new-job", "/jobs/new", "light"), Shot("jobs", "/jobs", "dark"),
+        Shot("dead-letters", "/dead-letters", "light"), Shot("forecast", forecast, "dark"),
+        Shot("phone", f"/runs/{dead}", "light", 375),
+    ]  # fmt: skip
+    folder = FOLDER
+    if sys.argv[1:]:
+        folder = Path(sys.argv[1])
+        folder.mkdir(exist_ok=True, parents=True)
+        pages = [*PAGES, f"/runs/{dead}", f"/runs/{dead}?tab=attempts", f"/runs/{dead}?tab=facts", forecast]
+        looks = [("light", 1440), ("dark", 1440), ("light", 375), ("dark", 375)]
+        shots = [Shot(f"{number:02d}-{theme}-{width}", path, theme, width) for number, path in enumerate(pages)
+                 for theme, width in looks]  # fmt: skip
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
-        for name, (path, theme) in shots.items():
-            look = {"viewport": {"width": 1280, "height": 860}, "color_scheme": theme}
-            tab = browser.new_context(**look, timezone_id="Europe/Berlin").new_page()
-            tab.goto(server.url + path)
+        for shot in shots:
+            look = {"viewport": {"width": shot.width, "height": 860}, "color_scheme": shot.theme}
+            context = browser.new_context(**look, timezone_id="Europe/Berlin")
+            tab = context.new_page()
+            tab.goto(server.url + shot.path)
             tab.get_by_text("Live", exact=True).wait_for()
             tab.wait_for_timeout(2500)
-            tab.screenshot(path=FOLDER / f"{name}.png")
+            tab.screenshot(path=folder / f"{shot.name}.png", full_page=folder != FOLDER)
+            context.close()
         browser.close()
 
 

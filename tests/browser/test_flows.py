@@ -150,6 +150,16 @@ def test_the_address_holds_the_filter(page: Page, dev: Server) -> None:
     assert "label%3Ateam%3Adata+status%3Apaused" in page.url
 
 
+def test_what_is_due_soon_is_a_list_that_comes_and_stays(page: Page, dev: Server) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/jobs?" in request.url else None)
+    page.goto(f"{dev.url}/jobs?f=due:24h")
+
+    expect(page.get_by_role("link", name="load-orders")).to_be_visible()
+    page.wait_for_timeout(700)
+    assert 1 <= len(asked) <= 3
+
+
 def test_an_unknown_filter_is_named_and_not_silently_dropped(page: Page, dev: Server) -> None:
     page.goto(f"{dev.url}/runs?f=colour:red")
 

@@ -286,6 +286,7 @@ async def test_answers_fit_their_schemas(http: Api, api: Api, world: World, stor
         "/jobs": "jobs", "/jobs/{job}": "jobs/report", "/jobs/{job}/status": "jobs/report/status",
         "/jobs/{job}/runs": "jobs/report/runs", "/jobs/{job}/versions": "jobs/report/versions", "/runs": "runs",
         "/runs/{run}": f"runs/{run}", "/dead-letters": "dead-letters", "/workers": "workers",
+        "/dead-letters:groups": "/dead-letters:groups", "/stats": "stats", "/stats/series": "stats/series",
     }  # fmt: skip
 
     for path, real in paths.items():

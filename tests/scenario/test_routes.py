@@ -15,7 +15,7 @@ from horae.api.events import Events, Feed
 from horae.api.forecast import Forecasts
 from horae.config import Settings
 from horae.demo import load_demo
-from horae.store import run_lists
+from horae.store import run_lists, series
 from horae.store.store import Store, open_store
 from horae.testing import Horae, virtual
 from horae.verify.report import check
@@ -180,6 +180,44 @@ async def test_dead_letters_are_filtered(api: Api, store: Store, world: World, c
     assert await found("reason=exception&job=report&priority=MEDIUM") == {*plain}
     assert await found("due_before=2027-01-15T08:00:01Z") == {*low}
     assert await found("due_after=2027-01-15T08:00:02Z&due_before=2027-01-15T08:00:03Z") == {plain[1]}
+
+
+async def test_dead_letters_are_grouped_by_what_they_died_of(api: Api, store: Store, world: World, clock: StoreClock):
+    await create(api, retries=0)
+    await create(api, name="other", retries=0, queue="slow")
+    errors = [f"HTTP 503 from 10.0.0.{n} for order {n}0000" for n in range(1, 4)] + ["no such table"]
+    made = []
+    for error in errors:
+        made.append(await run_now(api))
+        await end(store, await world.claim(), "failed", reason="exception", error=error)
+        await clock.advance(3600)
+    await run_now(api, "other")
+    await end(store, await world.claim(), "failed", reason="timeout")
+    await clock.advance(1)
+
+    answer = (await api.get("/dead-letters:groups")).json()
+    told = [(group["job_name"], group["error"], group["runs"]) for group in answer["groups"]]
+    shared = answer["groups"][0]
+    slow = (await api.get("/dead-letters:groups?queue=slow")).json()
+    one = (await api.get("/dead-letters:groups?limit=1")).json()
+    listed = (await api.get("dead-letters", params={"error": shared["error"], "job": "report"})).json()
+    theirs = (await api.get("/dead-letters:groups", headers={"X-Horae-Tenant": "other"})).json()
+
+    assert told[0] == ("report", "HTTP 503 from … for order …", 3)
+    assert set(told[1:]) == {("report", "no such table", 1), ("other", "timeout", 1)}
+    assert (answer["group_count"], answer["run_count"]) == (3, 5)
+    assert (shared["first_due"], shared["last_due"]) == ("2027-01-15T08:00:00Z", "2027-01-15T10:00:00Z")
+    assert (shared["newest_run_id"], shared["by_age"]["day"]) == (made[2], 3)
+    assert [group["job_name"] for group in slow["groups"]] == ["other"]
+    assert (len(one["groups"]), one["group_count"], one["run_count"]) == (1, 3, 5)
+    assert {run["run_id"] for run in listed["dead_letters"]} == set(made[:3])
+    assert theirs == {"groups": [], "group_count": 0, "run_count": 0}
+
+    body = {"filter": {"job": "report", "error": shared["error"]}, "expected_count": 3, "rate": 1}
+    done = await api.post("/dead-letters:replay", json=body)
+
+    assert done.json()["count"] == 3
+    assert (await api.get("/dead-letters:groups")).json()["run_count"] == 2
 
 
 async def test_all_that_match_are_replayed_at_a_pace(api: Api, store: Store, world: World, clock: StoreClock):
@@ -355,7 +393,73 @@ async def test_stats_tell_how_things_stand(api: Api, world: World, store: Store,
     assert (theirs["jobs"], theirs["runs"]) == (0, {"running": 0, "queued": 0, "pending": 0})
 
 
+async def test_a_series_counts_each_thing_when_it_happened(
+    api: Api, world: World, store: Store, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+):
+    await create(api, retries=0)
+    for late in (1, 2, 3, 300):
+        await run_now(api)
+        await clock.advance(late)
+        claimed = await world.claim()
+        await clock.advance(60)
+        await end(store, claimed, "succeeded")
+    await run_now(api)
+    await world.claim()
+    await clock.advance(1)
+
+    whole = (await api.get("stats/series?window=15m")).json()
+    theirs = (await api.get("stats/series", headers={"X-Horae-Tenant": "other"})).json()
+    points = whole["points"]
+    at = {name: [point["at"] for point in points if point[name]] for name in ("due", "started", "finished")}
+
+    assert (whole["step_seconds"], whole["is_whole"]) == (15, True)
+    assert [sum(point[name] for point in points) for name in ("due", "started", "finished")] == [5, 5, 4]
+    # The fourth was due at 08:03:06, started five minutes later, and ended a minute after that.
+    assert at["due"][3] == "2027-01-15T08:03:00Z"
+    assert at["started"][3] == "2027-01-15T08:08:00Z"
+    assert at["finished"][3] == "2027-01-15T08:09:00Z"
+    assert whole["lateness_ms"] == {"p50": 2000, "p95": 300_000, "p99": 300_000}
+    (late,) = [point["lateness_ms"] for point in points if point["at"] == at["started"][3]]
+    assert late == {"p50": 300_000, "p95": 300_000, "p99": 300_000}
+    assert sum(point["due"] + point["started"] + point["finished"] for point in theirs["points"]) == 0
+
+    monkeypatch.setattr(series, "MOST_LOOKED_AT", 2)
+    part = (await api.get("stats/series?window=15m")).json()
+
+    assert part["is_whole"] is False
+    assert sum(point["finished"] for point in part["points"]) == 2
+    assert_problem(await api.get("stats/series?window=1s"), 422, "invalid")
+
+
 # Forecast
+
+
+async def test_a_stretch_to_come_names_its_jobs(api: Api, world: World, clock: StoreClock):
+    await create(api, name="hourly", schedule="0 * * * *", priority="HIGH")
+    await create(api, name="second", schedule="* * * * * *", queue="fast")
+    await create(api, name="early", schedule="30 7 * * *")
+    await create(api, name="twice", schedule="0 * * * *", max_runs=2)
+    await create(api, name="asked")
+    await run_now(api, "asked", run_at="2027-01-15T12:00:30Z")
+    await world.plan()
+    noon = "from=2027-01-15T12:00:00Z&to=2027-01-15T12:01:00Z"
+
+    answer = (await api.get(f"forecast/jobs?{noon}")).json()
+    part = (await api.get(f"forecast/jobs?{noon}&limit=1")).json()
+    theirs = (await api.get(f"forecast/jobs?{noon}", headers={"X-Horae-Tenant": "other"})).json()
+
+    assert {(job["job_name"], job["due"], job["runs"]) for job in answer["jobs"]} == {
+        ("hourly", "2027-01-15T12:00:00Z", 1),
+        ("second", "2027-01-15T12:00:00Z", 60),
+        ("asked", "2027-01-15T12:00:30Z", 1),
+    }
+    assert answer["is_complete"] is True
+    # Two runs are over before noon.
+    later = (await api.get(f"forecast?bucket=1m&{noon}")).json()
+    assert sum(bucket["runs"] for bucket in later["buckets"]) == 62
+    assert (len(part["jobs"]), part["is_complete"]) == (1, False)
+    assert theirs["jobs"] == []
+    assert pointers(await api.get("forecast/jobs?to=2027-01-15T12:00:00Z")) == ["/query/to"]
 
 
 async def test_a_forecast_counts_runs_by_time_priority_and_queue(api: Api, world: World, clock: StoreClock):

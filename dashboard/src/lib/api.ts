@@ -123,7 +123,7 @@ export function curl(write: Write): string {
   return words.join(" ");
 }
 
-const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
+export const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 export function query(values: Record<string, string | number | undefined | null>): string {
   const made = new URLSearchParams();

@@ -86,6 +86,9 @@ export function fingerprint(error: string | null | undefined, reason: string | n
   return plain || reasonWords(reason) || "No error was told";
 }
 
+/** A fingerprint of the server is the reason's code where a run told nothing. */
+export const errorWords = (error: string): string => (REASONS[error] ? reasonWords(error) : error || "No error was told");
+
 export function scheduleText(schedule: unknown): string {
   if (schedule === null || schedule === undefined) return "@manual";
   return Array.isArray(schedule) ? schedule.join("  ·  ") : String(schedule);

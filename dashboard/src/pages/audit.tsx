@@ -4,6 +4,7 @@ import { parse, split } from "../lib/filter";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import type { AuditCheck, AuditEntry, AuditList } from "../types";
+import { Export } from "../parts/export";
 import { FilterBox } from "../parts/filterbox";
 import { useTitle } from "../parts/shell";
 import { type Column, Table, usePages } from "../parts/table";
@@ -11,6 +12,7 @@ import { Dialog, Empty, Json, tell, Time } from "../parts/ui";
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../lib/api";
 import { problemOf } from "../lib/load";
+import { plural } from "../lib/words";
 
 const FILTERS = ["actor", "action", "target", "key", "since", "until"];
 
@@ -39,11 +41,11 @@ export function Audit() {
     { name: "from", title: "From", hideNarrow: true, cell: (entry) => entry.address ?? "–" },
     { name: "more", title: "Before and after", cell: (entry) => <button type="button" class="plain" onClick={() => setOpened(entry)}>Show</button> },
   ];
-  const check = () => void get<AuditCheck>("/audit/verify").then((found) => tell(JSON.stringify(found)), (error) => tell(problemOf(error).detail, undefined, "bad"));
+  const check = () => void get<AuditCheck>("/audit/verify").then((found) => tell(found.ok ? `The chain holds: ${plural(found.rows, "entry").replace("entrys", "entries")}${found.unsealed ? `, ${found.unsealed} not sealed yet` : ""}.` : `The chain is broken in ${plural(found.breaks.length, "place")}, first at number ${found.breaks[0]?.seq}.`, undefined, found.ok ? "good" : "bad"), (error) => tell(problemOf(error).detail, undefined, "bad"));
   return (
     <>
       <div class="page-head"><div><h1>Audit</h1><p class="dim">Every change, chained so that none can be taken out unseen.</p></div><div class="page-actions"><button type="button" onClick={check}>Check the chain</button></div></div>
-      <FilterBox text={text} known={FILTERS} values={{}} onChange={(next) => setParams({ f: next || null })} placeholder="actor:…, action:job.changed, target:…, since:2026-11-01T00:00:00Z" />
+      <FilterBox text={text} known={FILTERS} values={{}} extra={<Export path={`/audit${asked}`} field="entries" name="audit" />} onChange={(next) => setParams({ f: next || null })} placeholder="actor:…, action:job.changed, target:…, since:2026-11-01T00:00:00Z" />
       <Table label="Audit" pages={pages} columns={columns} rowKey={(entry) => String(entry.id)} empty={<Empty title={text ? "Nothing matches" : "Nothing was changed yet"} />} rowHeight={40} cardHeight={92} />
       {opened && <Dialog wide title={`${opened.action} · ${opened.target}`} onClose={() => setOpened(null)}><p class="dim">{opened.actor}, <Time at={opened.at} mode="both" />, request {opened.request_id ?? "–"}</p><h3>Before</h3><Json value={opened.before} /><h3>After</h3><Json value={opened.after} /></Dialog>}
     </>

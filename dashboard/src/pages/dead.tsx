@@ -1,100 +1,94 @@
 // Runs that used all their attempts, grouped by what went wrong; replayed a few at first, then at a pace.
 import { useState } from "preact/hooks";
-import { curl, enc, get, query, send, type Write } from "../lib/api";
+import { enc, get, query, send, type Write } from "../lib/api";
 import { DEAD_FILTERS, parse, toQuery } from "../lib/filter";
 import { problemOf, useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
-import { ms, span } from "../lib/time";
-import { count, fingerprint, plural, REASONS } from "../lib/words";
-import type { DeadList, Problem, Replayed, ReplayPlan, Run, RunId } from "../types";
+import { span } from "../lib/time";
+import { count, errorWords, plural, REASONS } from "../lib/words";
+import type { DeadGroups, DeadList, Problem, Replayed, ReplayPlan, Run, RunId } from "../types";
 import { discardRun, replayRun, retryRun } from "../parts/actions";
+import { Export } from "../parts/export";
 import { FilterBox } from "../parts/filterbox";
 import { useTitle } from "../parts/shell";
-import { Act, Badge, Copy, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
+import { Act, Badge, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
+import { Terminal } from "../parts/write";
 
-const MOST = 2000;
+const SHOWN = 200;
+const MOST_AT_ONCE = 10_000;
 const VALUES = { priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d", "30d"], reason: Object.keys(REASONS) };
-type Group = { key: string; job: string; error: string; runs: Run[]; first: number; last: number };
+type Group = DeadGroups["groups"][number];
+type Asked = Record<string, string>;
 
-async function readDead(path: string, signal: AbortSignal): Promise<{ runs: Run[]; isAll: boolean }> {
-  const runs: Run[] = [];
-  let cursor: string | null = "";
-  while (cursor !== null && runs.length < MOST) {
-    const page: DeadList = await get<DeadList>(`${path}${path.includes("?") ? "&" : "?"}limit=1000${cursor ? `&cursor=${enc(cursor)}` : ""}`, signal);
-    runs.push(...page.dead_letters);
-    cursor = page.next_cursor;
-  }
-  return { runs, isAll: cursor === null };
-}
+const keyOf = (group: Group) => `${group.job_name} ${group.error}`;
 
 export function DeadLetters() {
   const text = param("f");
   const filter = parse(text, DEAD_FILTERS);
   if (filter.words && !filter.values.job) filter.values.job = filter.words;
   const asked = toQuery({ ...filter, words: "" }, "job");
-  if (asked.due_after) asked.due_after = asked.due_after.replace(/:\d\d\.\d+Z$/, ":00Z");
-  const loaded = useLoad(`/dead-letters${query(asked)}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 }, readDead);
+  const loaded = useLoad<DeadGroups>(`/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
   const [replaying, setReplaying] = useState<Group | "all" | null>(null);
   const opened = param("open");
-  useTitle(loaded.data.value?.runs.length ? `${count(loaded.data.value.runs.length, MOST)} dead` : "", "Dead letters");
   const found = loaded.data.value;
-  const groups = found ? groupsOf(found.runs) : [];
+  useTitle(found?.run_count ? `${found.run_count.toLocaleString("en")} dead` : "", "Dead letters");
+  const groups = found?.groups ?? [];
   return (
     <>
       <div class="page-head">
-        <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.</p></div>
+        <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.{found && found.run_count > 0 && <> {plural(found.run_count, "run")}, {plural(found.group_count, "cause")}{found.group_count > groups.length ? `; the ${SHOWN} largest are shown` : ""}.</>}</p></div>
         <div class="page-actions">{groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
       </div>
-      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} placeholder="job:…, reason:timeout, queue:…, due:24h" />
+      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="job:…, reason:timeout, queue:…, due:24h" />
       {loaded.problem.value && <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />}
       {!found && !loaded.problem.value && <Skeleton rows={8} />}
       {found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
-      {found && !found.isAll && <p class="dim">Grouped from the newest {found.runs.length.toLocaleString("en")}.</p>}
-      {groups.map((group) => (
-        <section class="panel group" key={group.key} aria-label={`${group.job}: ${group.error}`}>
-          <div class="group-head">
-            <button type="button" class="plain" aria-expanded={opened === group.key} onClick={() => setParams({ open: opened === group.key ? null : group.key })} aria-label={`${opened === group.key ? "Close" : "Open"} the runs of ${group.job}`}>{opened === group.key ? "▾" : "▸"}</button>
-            <Badge status="FAILED" extra={`×${count(group.runs.length)}`} />
-            <a href={`/jobs/${enc(group.job)}`}>{group.job}</a>
-            <span class="group-error" title={group.error}>{group.error}</span>
-            <Ages runs={group.runs} />
-            <span class="dim group-when">{group.runs.length > 1 ? <>last <Time at={group.last} />, first <Time at={group.first} /></> : <Time at={group.last} />}</span>
-            <Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act>
-          </div>
-          {opened === group.key && (
-            <div class="scroll" tabIndex={0}><table class="small-table">
-              <thead><tr><th scope="col">Due</th><th scope="col">Attempts</th><th scope="col">Error</th><th scope="col">Actions</th></tr></thead>
-              <tbody>{group.runs.slice(0, 200).map((run) => <tr key={run.run_id}><th scope="row"><a href={`/runs/${run.run_id}`}><Time at={run.scheduled_for} mode="absolute" /></a></th><td>{run.attempt_number}</td><td>{run.error_message}</td><td class="row"><Act operation="retryRun" kind="plain" onClick={() => retryRun(run, loaded.reload)}>Retry</Act><Act operation="replayRun" kind="plain" onClick={() => replayRun(run, loaded.reload)}>Replay</Act><Act operation="discardRun" kind="plain" onClick={() => discardRun(run, loaded.reload)}>Discard</Act></td></tr>)}</tbody>
-            </table></div>
-          )}
-        </section>
-      ))}
+      {groups.map((group) => {
+        const key = keyOf(group);
+        return (
+          <section class="panel group" key={key} aria-label={`${group.job_name}: ${errorWords(group.error)}`}>
+            <div class="group-head">
+              <button type="button" class="plain" aria-expanded={opened === key} onClick={() => setParams({ open: opened === key ? null : key })} aria-label={`${opened === key ? "Close" : "Open"} the runs of ${group.job_name}`}>{opened === key ? "▾" : "▸"}</button>
+              <Badge status="FAILED" extra={`×${count(group.runs, Infinity)}`} />
+              <a href={`/jobs/${enc(group.job_name)}`}>{group.job_name}</a>
+              <span class="group-error" title={errorWords(group.error)}>{errorWords(group.error)}</span>
+              <Ages group={group} />
+              <span class="dim group-when">{group.runs > 1 ? <>last <Time at={group.last_due} />, first <Time at={group.first_due} /></> : <Time at={group.last_due} />}</span>
+              <Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act>
+            </div>
+            {opened === key && <GroupRuns group={group} asked={asked} turn={found?.run_count ?? 0} reload={loaded.reload} />}
+          </section>
+        );
+      })}
       {replaying && <ReplayDialog group={replaying === "all" ? null : replaying} filter={asked} onClose={() => { setReplaying(null); loaded.reload(); }} />}
     </>
   );
 }
 
-function groupsOf(runs: Run[]): Group[] {
-  const groups = new Map<string, Group>();
-  for (const run of runs) {
-    const error = fingerprint(run.error_message, run.reason);
-    const key = `${run.job_name} ${error}`;
-    const at = ms(run.scheduled_for);
-    const group = groups.get(key) ?? { key, job: run.job_name, error, runs: [], first: at, last: at };
-    group.runs.push(run);
-    group.first = Math.min(group.first, at);
-    group.last = Math.max(group.last, at);
-    groups.set(key, group);
-  }
-  return [...groups.values()].sort((a, b) => b.runs.length - a.runs.length || b.last - a.last);
+const within = (group: Group, asked: Asked): Asked => ({ ...asked, job: group.job_id, error: group.error });
+
+/** The newest of one group; the list of runs has the others. */
+function GroupRuns({ group, asked, turn, reload }: { group: Group; asked: Asked; turn: number; reload: () => void }) {
+  const path = `/dead-letters${query({ ...within(group, asked), limit: SHOWN })}`;
+  const loaded = useLoad<DeadList>(`${path}#${turn}`, {}, (_, signal) => get<DeadList>(path, signal));
+  const again = () => { loaded.reload(); reload(); };
+  if (loaded.problem.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
+  if (!loaded.data.value) return <Skeleton rows={Math.min(6, group.runs)} />;
+  return (
+    <>
+      <div class="scroll" tabIndex={0} role="region" aria-label={`Dead runs of ${group.job_name}`}><table class="small-table">
+        <thead><tr><th scope="col">Due</th><th scope="col">Attempts</th><th scope="col">Error</th><th scope="col">Actions</th></tr></thead>
+        <tbody>{loaded.data.value.dead_letters.map((run) => <tr key={run.run_id}><th scope="row"><a href={`/runs/${run.run_id}`}><Time at={run.scheduled_for} mode="absolute" /></a></th><td>{run.attempt_number}</td><td class="error-cell">{run.error_message}</td><td class="row"><Act operation="retryRun" kind="plain" onClick={() => retryRun(run, again)}>Retry</Act><Act operation="replayRun" kind="plain" onClick={() => replayRun(run, again)}>Replay</Act><Act operation="discardRun" kind="plain" onClick={() => discardRun(run, again)}>Discard</Act></td></tr>)}</tbody>
+      </table></div>
+      {group.runs > SHOWN && <p class="dim">The newest {SHOWN} of {group.runs.toLocaleString("en")}.</p>}
+    </>
+  );
 }
 
 /** How old, in four steps. */
-function Ages({ runs }: { runs: Run[] }) {
-  const steps: [string, number][] = [["1 h", 3_600_000], ["1 d", 86_400_000], ["7 d", 604_800_000], ["older", Infinity]];
-  const now = Date.now();
-  const counts = steps.map(([word, upTo], i) => [word, runs.filter((run) => { const age = now - ms(run.scheduled_for); return age < upTo && age >= (steps[i - 1]?.[1] ?? 0); }).length] as const).filter(([, n]) => n > 0);
-  return <span class="row">{counts.map(([word, n]) => <span class="tag" key={word} title={`${n} within ${word}`}>{word}: {n}</span>)}</span>;
+function Ages({ group }: { group: Group }) {
+  const steps: [string, string, number][] = [["1 h", "due within the last hour", group.by_age.hour], ["1 d", "before that, within a day", group.by_age.day], ["7 d", "before that, within a week", group.by_age.week], ["older", "due more than a week ago", group.by_age.older]];
+  return <span class="row">{steps.filter(([, , n]) => n > 0).map(([word, words, n]) => <span class="tag" key={word} title={`${n} ${words}`}>{word}: {n.toLocaleString("en")}</span>)}</span>;
 }
 
 type Phase = "plan" | "canary" | "rest" | "over";
@@ -106,13 +100,12 @@ function ReplayDialog({ group, filter, onClose }: { group: Group | null; filter:
   const [phase, setPhase] = useState<Phase>("plan");
   const [words, setWords] = useState<string[]>([]);
   const [problem, setProblem] = useState<Problem | null>(null);
-  const whole = group ? { ...filter, job: group.job } : filter;
+  const whole = group ? within(group, filter) : filter;
   const plan = useLoad<ReplayPlan>(`plan ${JSON.stringify(whole)}`, {}, () => send<ReplayPlan>({ method: "POST", path: "/dead-letters:replay", body: { filter: whole, dry_run: true } }));
-  // One error of a job that also has others: run by run, as the filter of the API does not know errors.
-  const ids = group ? group.runs.map((run) => run.run_id) : (plan.data.value?.replay_of ?? []);
-  const isExact = !group || plan.data.value?.count === group.runs.length;
+  const ids = plan.data.value?.replay_of ?? [];
+  const expected = (n: number) => (ids.length < MOST_AT_ONCE ? { expected_count: n } : {});
   const say = (text: string) => setWords((all) => [...all, text]);
-  const write = (): Write => ({ method: "POST", path: "/dead-letters:replay", body: { filter: whole, rate: Number(rate), expected_count: ids.length } });
+  const write = (): Write => ({ method: "POST", path: "/dead-letters:replay", body: { filter: whole, rate: Number(rate), ...expected(ids.length) } });
 
   async function replayOne(id: string): Promise<string> {
     return (await send<RunId>({ method: "POST", path: `/dead-letters/${id}/replay`, body: {} })).run_id;
@@ -143,16 +136,9 @@ function ReplayDialog({ group, filter, onClose }: { group: Group | null; filter:
       const rest = ids.slice(first.length);
       if (rest.length) {
         setPhase("rest");
-        if (isExact) {
-          const done = await send<Replayed>({ ...write(), body: { filter: whole, rate: Number(rate), expected_count: rest.length } });
-          say(`${plural(done.count, "run")} on their way, ${rate} a second.`);
-        } else {
-          for (const id of rest) {
-            await replayOne(id);
-            await new Promise((resolve) => setTimeout(resolve, 1000 / Number(rate)));
-          }
-          say(`${plural(rest.length, "run")} replayed.`);
-        }
+        // Unless new ones have died meanwhile, these are those that were counted: the server refuses another number.
+        const done = await send<Replayed>({ ...write(), body: { filter: whole, rate: Number(rate), ...expected(rest.length) } });
+        say(`${plural(done.count, "run")} on their way, ${rate} a second.`);
       }
       setPhase("over");
     } catch (error) {
@@ -162,15 +148,16 @@ function ReplayDialog({ group, filter, onClose }: { group: Group | null; filter:
   }
   const seconds = Math.max(0, ids.length - Number(canary)) / Math.max(0.001, Number(rate));
   return (
-    <Dialog title={group ? `Replay ${group.job}` : "Replay all"} onClose={onClose}>
+    <Dialog title={group ? `Replay ${group.job_name}` : "Replay all"} onClose={onClose}>
       {plan.problem.value && <ProblemBox problem={plan.problem.value} retry={plan.reload} />}
       <p>{plan.data.value ? <><strong>{plural(ids.length, "run")}</strong> would be made anew with the same payloads and the job as it is now.</> : "Counting…"}</p>
-      {group && <p class="dim clip">{group.error}</p>}
+      {group && <p class="dim clip">{errorWords(group.error)}</p>}
+      {ids.length >= MOST_AT_ONCE && <p class="dim">{MOST_AT_ONCE.toLocaleString("en")} are the most at once, oldest first.</p>}
       {phase === "plan" && <div class="fields"><label class="field"><span>Try this many first</span><input type="number" min="0" max="50" value={canary} onInput={(event) => setCanary(event.currentTarget.value)} /><small>the rest only if all of them succeed</small></label><label class="field"><span>Then so many a second</span><input type="number" min="0.1" max="1000" step="any" value={rate} onInput={(event) => setRate(event.currentTarget.value)} /><small>about {span(seconds * 1000)} in all</small></label></div>}
       {words.length > 0 && <ul role="status">{words.map((each) => <li key={each}>{each}</li>)}</ul>}
       {problem && <ProblemBox problem={problem} />}
       <div class="row dialog-foot">
-        <Copy text={curl(write())} label="Copy as curl" /><span class="grow" />
+        <Terminal writes={[write()]} /><span class="grow" />
         <button type="button" onClick={onClose}>Close</button>
         {phase === "plan" && <button type="button" class="primary" disabled={!ids.length || !(Number(rate) > 0)} onClick={() => void start()}>Replay {ids.length}</button>}
         {(phase === "canary" || phase === "rest") && <button type="button" disabled>Working…</button>}

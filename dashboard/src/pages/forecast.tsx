@@ -3,8 +3,8 @@ import { enc, get } from "../lib/api";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { absolute, clock, day, ms, weekday, zoneOf } from "../lib/time";
-import { plural, scheduleText } from "../lib/words";
-import type { Forecast as ForecastAnswer, JobAnswer, JobList } from "../types";
+import { plural } from "../lib/words";
+import type { DueJobs, Forecast as ForecastAnswer } from "../types";
 import { useTitle } from "../parts/shell";
 import { Panel, Time } from "../parts/ui";
 
@@ -95,17 +95,13 @@ function Minutes({ hour, picked }: { hour: number; picked: number }) {
   );
 }
 
-/** Jobs whose next due time falls into this minute; the API has no list of later ones. */
 function Due({ minute }: { minute: number }) {
-  const loaded = useLoad<{ jobs: JobAnswer[]; isAll: boolean }>(`due ${minute}`, {}, async (_, signal) => {
-    const page = await get<JobList>(`/jobs?sort=-next_fire_time&status=SCHEDULED&due_before=${enc(new Date(minute + MINUTE).toISOString())}&limit=200`, signal);
-    return { jobs: page.jobs.filter((job) => job.next_fire_time && ms(job.next_fire_time) >= minute), isAll: !page.next_cursor };
-  });
+  const loaded = useLoad<DueJobs>(`/forecast/jobs?from=${enc(new Date(minute).toISOString())}&to=${enc(new Date(minute + MINUTE).toISOString())}&limit=200`);
   return (
     <Panel title={<>Jobs due at <Time at={minute} mode="absolute" seconds={false} /></>} from={loaded}>
-      {({ jobs }) => jobs.length === 0 ? <p class="dim">No job has its next run in this minute; those that repeat reach it later.</p> : (
-        <><table class="small-table"><thead><tr><th scope="col">Job</th><th scope="col">Schedule</th><th scope="col">Zone</th><th scope="col">Queue</th></tr></thead><tbody>{jobs.map((job) => <tr key={job.job_id}><th scope="row"><a href={`/jobs/${enc(job.name)}`}>{job.name}</a></th><td><code>{scheduleText(job.schedule)}</code></td><td>{job.timezone}</td><td>{job.queue}</td></tr>)}</tbody></table>
-        <p class="dim">Jobs whose next run is then. <a href={`/jobs/${enc(jobs[0].name)}/edit`}>Move one</a> to spread the minute.</p></>
+      {({ jobs, is_complete }) => jobs.length === 0 ? <p class="dim">No job is due in this minute.</p> : (
+        <><table class="small-table"><thead><tr><th scope="col">Job</th><th scope="col">First due</th><th scope="col" class="right">Runs</th><th scope="col">Queue</th><th scope="col">Priority</th></tr></thead><tbody>{jobs.map((job) => <tr key={job.job_id}><th scope="row"><a href={`/jobs/${enc(job.job_name)}`}>{job.job_name}</a></th><td><Time at={job.due} mode="clock" /></td><td class="right">{job.runs}</td><td>{job.queue}</td><td>{job.priority.toLowerCase()}</td></tr>)}</tbody></table>
+        <p class="dim">{is_complete ? plural(jobs.length, "job") : `The first ${jobs.length} jobs; there are more`}. <a href={`/jobs/${enc(jobs[0].job_name)}/edit`}>Move one</a> to spread the minute.</p></>
       )}
     </Panel>
   );

@@ -8,6 +8,7 @@ import { plural, scheduleText } from "../lib/words";
 import type { JobAnswer, JobList } from "../types";
 import { pauseJob, resumeJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
 import { type BulkVerb, BulkDialog } from "../parts/bulk";
+import { Export } from "../parts/export";
 import { FilterBox } from "../parts/filterbox";
 import { Strip, stripOf, stripTurn, wantStrips } from "../parts/strip";
 import { useTitle } from "../parts/shell";
@@ -20,8 +21,8 @@ const MOST = 10_000;
 
 export function Jobs() {
   const text = param("f");
-  const sort = param("sort", "name");
   const filter = parse(text, JOB_FILTERS);
+  const sort = param("sort", filter.values.due ? "next_fire_time" : "name");
   const asked = query({ ...toQuery(filter, "q"), sort });
   const pages = usePages<JobAnswer>(`/jobs${asked}`, (answer) => ({ rows: (answer as JobList).jobs, next: (answer as JobList).next_cursor }));
   const [selected, setSelected] = useState(new Set<string>());
@@ -79,7 +80,7 @@ export function Jobs() {
   return (
     <>
       <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
-      <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
+      <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/jobs${asked}`} field="jobs" name="jobs" />} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
       <div class="row" role="group" aria-label="Quick filters">
         {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !filter.values.status && !filter.values.due} onClick={() => setFilter(name ? withPart(withPart(withPart(text, "status", ""), "due", ""), name, value) : withPart(withPart(text, "status", ""), "due", ""))}>{word}</button>)}
       </div>

@@ -2,8 +2,8 @@
 import { enc, get } from "../lib/api";
 import { type Loaded, useLoad } from "../lib/load";
 import { clock, ms, now, relative, span, zoneOf } from "../lib/time";
-import { count, fingerprint, plural, reasonWords, runState } from "../lib/words";
-import type { DeadList, Forecast, JobList, QueueList, Run, RunList, Stats, WorkerList } from "../types";
+import { count, errorWords, plural, reasonWords, runState } from "../lib/words";
+import type { DeadGroups, Forecast, JobList, QueueList, Run, RunList, Series as SeriesAnswer, Stats, WorkerList } from "../types";
 import { pauseJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
 import { Chart, type Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
@@ -13,16 +13,17 @@ import type { Shape } from "../lib/words";
 
 const TARGET_MS = 1000;
 const HOUR = 3_600_000;
-const MOST = 1000;
 
 type Item = { key: string; rank: number; shape: Shape; tone: string; name: string; href: string; what: string; cause: string; job?: string; at?: string; since: number };
-type Found = { dead: Run[]; odd: Run[]; queues: QueueList["queues"]; workers: WorkerList["workers"] };
+type Found = { dead: DeadGroups["groups"]; odd: Run[]; queues: QueueList["queues"]; workers: WorkerList["workers"] };
 
 export function Overview() {
   const stats = shared.value;
   const isEmpty = stats?.jobs === 0 && !stats.dead_letters;
   const found = useLoad<Found>("attention", { when: (change) => change.runs.some((run) => run.status !== "SUCCEEDED" && run.status !== "RUNNING"), restMs: 4000, everyMs: 15_000 }, readAttention);
   const items = found.data.value ? attention(found.data.value, stats) : [];
+  // What needs somebody comes first; what is counted over many runs is asked for after it.
+  const isThere = !!(found.data.value ?? found.problem.value);
   useTitle(items.length ? `${items.length} to look at` : "", "Overview");
   if (isEmpty) return <Doors />;
   return (
@@ -30,10 +31,10 @@ export function Overview() {
       <h1 class="visually-hidden">Overview</h1>
       <Panel title={<>Needs attention {items.length > 0 && <span class="dim">({items.length})</span>}</>} from={found} rows={3}>{() => <Attention items={items} />}</Panel>
       <Standing />
-      <Series />
+      <Series isWanted={isThere} />
       <div class="grid">
         <div class="span-6"><QueuePanel /></div>
-        <div class="span-6"><NextHour /></div>
+        <div class="span-6"><NextHour isWanted={isThere} /></div>
         <div class="span-6"><RunningNow /></div>
         <div class="span-6"><Changes /></div>
       </div>
@@ -45,17 +46,17 @@ export function Overview() {
 async function readAttention(_: string, signal: AbortSignal): Promise<Found> {
   const since = enc(new Date(Date.now() - 24 * HOUR).toISOString());
   const [dead, skipped, unknown, queues, workers] = await Promise.all([
-    get<DeadList>("/dead-letters?limit=200", signal), get<RunList>(`/runs?status=SKIPPED&due_after=${since}&limit=200`, signal),
+    get<DeadGroups>("/dead-letters:groups?limit=20", signal), get<RunList>(`/runs?status=SKIPPED&due_after=${since}&limit=100`, signal),
     get<RunList>(`/runs?status=UNKNOWN&due_after=${since}&limit=100`, signal), get<QueueList>("/queues", signal), get<WorkerList>("/workers", signal),
   ]);
-  return { dead: dead.dead_letters, odd: [...skipped.runs, ...unknown.runs], queues: queues.queues, workers: workers.workers };
+  return { dead: dead.groups, odd: [...skipped.runs, ...unknown.runs], queues: queues.queues, workers: workers.workers };
 }
 
 function attention(found: Found, stats: Stats | null): Item[] {
   const items = new Map<string, Item & { n: number }>();
   const add = (run: Run, rank: number) => {
     const state = runState(run.status, run.reason);
-    const cause = run.status === "FAILED" ? fingerprint(run.error_message, run.reason) : reasonWords(run.reason);
+    const cause = reasonWords(run.reason);
     const key = `${run.job_name} ${cause} ${state.word}`;
     const at = ms(run.scheduled_for);
     const known = items.get(key);
@@ -64,11 +65,10 @@ function attention(found: Found, stats: Stats | null): Item[] {
       known.since = Math.min(known.since, at);
       return;
     }
-    const isDead = run.status === "FAILED";
-    const href = isDead ? `/dead-letters?f=${enc(`job:${run.job_name}`)}` : `/runs/${run.run_id}`;
-    items.set(key, { key, rank, shape: state.shape, tone: state.tone, name: run.job_name, href, what: state.word.toLowerCase(), cause, job: run.job_name, at: run.scheduled_for, since: at, n: 1 });
+    items.set(key, { key, rank, shape: state.shape, tone: state.tone, name: run.job_name, href: `/runs/${run.run_id}`, what: state.word.toLowerCase(), cause, job: run.job_name, at: run.scheduled_for, since: at, n: 1 });
   };
-  for (const run of found.dead) add(run, 2);
+  const dead = runState("FAILED");
+  for (const group of found.dead) items.set(`${group.job_id} ${group.error}`, { key: `${group.job_id} ${group.error}`, rank: 2, shape: dead.shape, tone: dead.tone, name: group.job_name, href: `/dead-letters?f=${enc(`job:${group.job_name}`)}`, what: dead.word.toLowerCase(), cause: errorWords(group.error), job: group.job_name, at: group.last_due, since: ms(group.first_due), n: group.runs });
   for (const run of found.odd) if (run.status === "UNKNOWN" || runState(run.status, run.reason).word === "Missed") add(run, 3);
   const alive = found.workers.filter((worker) => worker.state !== "lost");
   const others: Item[] = [];
@@ -143,53 +143,33 @@ function Standing() {
 
 type SeriesData = { times: number[]; throughput: Line[]; lateness: Line[]; words: string; late: string };
 
-/** Of the newest runs: when there are too many for an hour, the span they cover is shown and said. */
+/** Counted by the server, each thing when it happened; with very many runs it goes less far back, and says so. */
 async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
-  const end = Date.now();
-  const page = await get<RunList>(`/runs?due_after=${enc(new Date(end - HOUR).toISOString())}&limit=${MOST}`, signal);
-  const runs = page.runs;
-  const isPart = !!page.next_cursor;
-  const oldest = runs.length ? ms(runs.at(-1)!.scheduled_for) : end - HOUR;
-  const start = isPart ? oldest : Math.max(end - HOUR, Math.min(oldest, end - 300_000));
-  const step = Math.max(1000, Math.ceil((end - start) / 60 / 1000) * 1000);
-  const first = Math.floor(start / step) * step;
-  const n = Math.floor((end - first) / step) + 1;
-  const times = Array.from({ length: n }, (_x, i) => first + i * step);
-  const zero = () => new Array<number>(n).fill(0);
-  const due = zero(), started = zero(), finished = zero();
-  const late: number[][] = times.map(() => []);
-  const put = (list: number[], text: string | null) => {
-    const i = Math.floor((ms(text) - first) / step);
-    if (i >= 0 && i < n) list[i] += 1;
-  };
-  for (const run of runs) {
-    if (ms(run.scheduled_for) > end) continue;
-    put(due, run.scheduled_for);
-    put(started, run.start_time);
-    put(finished, run.end_time);
-    const i = Math.floor((ms(run.start_time) - first) / step);
-    if (run.lateness_ms !== null && i >= 0 && i < n) late[i].push(run.lateness_ms);
-  }
-  for (const each of late) each.sort((a, b) => a - b);
-  const part = (share: number) => late.map((each) => (each.length ? each[Math.max(0, Math.ceil(each.length * share) - 1)] : null));
-  const all = late.flat().sort((a, b) => a - b);
-  const at = (share: number) => (all.length ? span(all[Math.max(0, Math.ceil(all.length * share) - 1)]) : "–");
-  const length = isPart ? `the newest ${MOST} runs, which cover ${span(end - start)}` : `the last ${span(end - start)}`;
+  let answer = await get<SeriesAnswer>("/stats/series?window=1h", signal);
+  // A young server: the stretch in which something happened says more than an hour of nothing.
+  const first = answer.points.find((point) => point.due || point.started || point.finished);
+  const age = first ? Date.now() - ms(first.at) : HOUR;
+  if (age < HOUR / 2) answer = await get<SeriesAnswer>(`/stats/series?window=${age < HOUR / 10 ? "6m" : "30m"}`, signal);
+  // The last stretch goes on, and would look like a fall.
+  const points = answer.points.slice(0, -1);
+  const step = span(answer.step_seconds * 1000);
+  const length = `the last ${span(ms(answer.to) - ms(answer.from))}${answer.is_whole ? "" : ", as there were too many runs to go further back"}`;
+  const sum = (name: "due" | "started" | "finished") => points.reduce((total, point) => total + point[name], 0).toLocaleString("en");
+  const late = (name: "p50" | "p95" | "p99") => points.map((point) => point.lateness_ms[name]);
+  const { p50, p95, p99 } = answer.lateness_ms;
   return {
-    times,
+    times: points.map((point) => ms(point.at)),
     throughput: [
-      { label: "due", values: due, color: "--quiet", dash: [4, 3] }, { label: "started", values: started, color: "--running" }, { label: "finished", values: finished, color: "--good" },
+      { label: "due", values: points.map((point) => point.due), color: "--quiet", dash: [4, 3] }, { label: "started", values: points.map((point) => point.started), color: "--running" }, { label: "finished", values: points.map((point) => point.finished), color: "--good" },
     ],
-    lateness: [{ label: "p50", values: part(0.5), color: "--good", isSparse: true }, { label: "p95", values: part(0.95), color: "--queued", isSparse: true }, { label: "p99", values: part(0.99), color: "--missed", dash: [4, 3], isSparse: true }],
-    words: `Runs each ${span(step)}, of ${length}. Due ${sum(due)}, started ${sum(started)}, finished ${sum(finished)}.`,
-    late: all.length ? `Of ${length}: p50 ${at(0.5)}, p95 ${at(0.95)}, p99 ${at(0.99)}; target ${span(TARGET_MS)}.` : `No run started in ${length}.`,
+    lateness: [{ label: "p50", values: late("p50"), color: "--good", isSparse: true }, { label: "p95", values: late("p95"), color: "--queued", isSparse: true }, { label: "p99", values: late("p99"), color: "--missed", dash: [4, 3], isSparse: true }],
+    words: `Runs each ${step}, of ${length}. Due ${sum("due")}, started ${sum("started")}, finished ${sum("finished")}.`,
+    late: p50 === null || p95 === null || p99 === null ? `No run started in ${length}.` : `Of ${length}: p50 ${span(p50)}, p95 ${span(p95)}, p99 ${span(p99)}; target ${span(TARGET_MS)}.`,
   };
 }
 
-const sum = (values: number[]) => values.reduce((a, b) => a + b, 0).toLocaleString("en");
-
-function Series() {
-  const loaded = useLoad<SeriesData>("series", { when: (change) => change.runs.length > 0, restMs: 5000, everyMs: 30_000 }, readSeries);
+function Series({ isWanted }: { isWanted: boolean }) {
+  const loaded = useLoad<SeriesData>(isWanted ? "series" : "", { when: (change) => change.runs.length > 0, restMs: 5000, everyMs: 30_000 }, readSeries);
   return (
     <div class="grid">
       <div class="span-6"><Panel title="Due, started, finished" from={loaded} rows={6}>{(data) => <Chart title="Throughput" summary={data.words} times={data.times} lines={data.throughput} />}</Panel></div>
@@ -220,9 +200,9 @@ function QueuePanel() {
   );
 }
 
-function NextHour() {
+function NextHour({ isWanted }: { isWanted: boolean }) {
   const read = (_: string, signal: AbortSignal) => get<Forecast>(`/forecast?bucket=1m&to=${enc(new Date(Date.now() + HOUR).toISOString())}`, signal);
-  const loaded = useLoad<Forecast>("hour", { when: (change) => change.jobs.length > 0, restMs: 10_000, everyMs: 30_000 }, read);
+  const loaded = useLoad<Forecast>(isWanted ? "hour" : "", { when: (change) => change.jobs.length > 0, restMs: 10_000, everyMs: 30_000 }, read);
   return (
     <Panel title="Next 60 minutes" from={loaded} actions={<a href="/forecast">Forecast</a>}>
       {(data) => {

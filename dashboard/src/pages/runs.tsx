@@ -1,16 +1,18 @@
 // Every run, newest due time first; skipped and missed ones among them.
 import { useEffect, useState } from "preact/hooks";
-import { curl, enc, get, query, send, type Write } from "../lib/api";
+import { enc, get, query, send, type Write } from "../lib/api";
 import { parse, RUN_FILTERS, toQuery, withPart } from "../lib/filter";
 import { problemOf } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { fingerprint, plural, REASONS } from "../lib/words";
 import type { Run, RunList } from "../types";
+import { Export } from "../parts/export";
 import { FilterBox } from "../parts/filterbox";
 import { RunTable } from "../parts/runtable";
 import { useTitle } from "../parts/shell";
-import { Act, Badge, Copy, Empty, ProblemBox, Skeleton, tell, Time } from "../parts/ui";
+import { Act, Badge, Empty, ProblemBox, Skeleton, tell, Time } from "../parts/ui";
 import { useLoad } from "../lib/load";
+import { Terminal } from "../parts/write";
 
 const TABS: [string, string][] = [["All", ""], ["Running", "running"], ["Queued", "queued"], ["Retrying", "retrying"], ["Dead", "dead"], ["Skipped", "skipped"], ["Succeeded", "succeeded"], ["Cancelled", "cancelled"], ["Scheduled", "pending"]];
 const VALUES = { status: ["running", "queued", "retrying", "dead", "skipped", "succeeded", "cancelled", "pending", "unknown"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d", "30d"], reason: Object.keys(REASONS) };
@@ -23,7 +25,7 @@ export function Runs() {
   const isGrouped = param("group") === "error";
   // Bounded unless the reader says otherwise, and said on the page.
   const isBounded = !filter.values.due && param("all") !== "1";
-  const asked = query(minuteSteady(toQuery({ ...filter, words: "", values: isBounded ? { ...filter.values, due: WINDOW } : filter.values }, "job")));
+  const asked = query(toQuery({ ...filter, words: "", values: isBounded ? { ...filter.values, due: WINDOW } : filter.values }, "job"));
   const [selected, setSelected] = useState(new Set<string>());
   const [rows, setRows] = useState<Run[]>([]);
   useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
@@ -34,7 +36,7 @@ export function Runs() {
     <>
       <div class="page-head"><div><h1>Runs</h1><p class="dim">{isBounded ? <>Due in the last 7 days. <button type="button" class="plain small" onClick={() => setParams({ all: "1" })}>Look further back</button></> : filter.values.due ? `Due: ${filter.values.due}.` : <>All that are kept. <button type="button" class="plain small" onClick={() => setParams({ all: null })}>Only the last 7 days</button></>}</p></div>
         <div class="page-actions"><button type="button" aria-pressed={isGrouped} onClick={() => setParams({ group: isGrouped ? null : "error" })}>{isGrouped ? "As a list" : "Group by error"}</button></div></div>
-      <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} placeholder="status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
+      <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/runs${asked}`} field="runs" name="runs" />} placeholder="status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
       <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(text, "status", value))}>{word}</button>)}</div>
       {isGrouped ? <Groups asked={asked} /> : (
         <RunTable path={`/runs${asked}`} selected={selected} onSelect={setSelected} onRows={setRows}
@@ -43,13 +45,6 @@ export function Runs() {
       {picked.length > 0 && <Bulk runs={picked} onDone={() => setSelected(new Set())} />}
     </>
   );
-}
-
-/** The same address within a minute, or every render would be another list. */
-function minuteSteady(values: Record<string, string>): Record<string, string> {
-  const steady = { ...values };
-  if (steady.due_after) steady.due_after = steady.due_after.replace(/:\d\d\.\d+Z$/, ":00Z");
-  return steady;
 }
 
 const VERBS: { word: string; operation: string; can: (run: Run) => boolean; write: (run: Run) => Write }[] = [
@@ -83,7 +78,7 @@ function Bulk({ runs, onDone }: { runs: Run[]; onDone: () => void }) {
         const able = runs.filter(verb.can).length;
         return able > 0 && <Act key={verb.word} operation={verb.operation} onClick={() => void work(verb)} disabled={busy ? "Working…" : ""}>{busy === verb.word ? "Working…" : `${verb.word} ${able}${able < runs.length ? ` of ${runs.length}` : ""}`}</Act>;
       })}
-      <Copy label="Copy as curl" text={VERBS.flatMap((verb) => runs.filter(verb.can).slice(0, 200).map((run) => curl(verb.write(run)))).join("\n")} />
+      <Terminal writes={runs.slice(0, 200).flatMap((run) => VERBS.filter((verb) => verb.can(run)).slice(0, 1).map((verb) => verb.write(run)))} />
       <span class="grow" /><button type="button" class="plain" onClick={onDone}>Clear</button>
     </div>
   );

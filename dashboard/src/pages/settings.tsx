@@ -4,12 +4,13 @@ import { enc, key, needsKey, setKey, setTenant, whoami } from "../lib/api";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { setZone, ZONE_WORDS, type ZoneMode, zoneMode } from "../lib/time";
-import type { CalendarList, Key, KeyList, KeyShown, SecretList, TenantList } from "../types";
+import type { CalendarList, Key, KeyList, KeyShown, SecretList } from "../types";
 import { areKeysOn, setKeys } from "../parts/keys";
 import { useTitle } from "../parts/shell";
 import { setTheme, theme, type Theme } from "../parts/theme";
 import { Act, Command, Dialog, Empty, Panel, Tabs, Time } from "../parts/ui";
 import { ask } from "../parts/write";
+import { Tenants } from "./tenants";
 
 const shownKey = signal<KeyShown | null>(null);
 
@@ -85,20 +86,6 @@ function rotate(each: Key, after: () => void): void {
 }
 function revoke(each: Key, after: () => void): void {
   ask({ title: `Revoke ${each.name}`, button: "Revoke", isDanger: true, typed: each.name, write: { method: "DELETE", path: `/keys/${enc(each.key_id)}` }, effect: <p>Whoever uses {each.prefix}… is refused within seconds. {each.last_used_at ? <>It was last used <Time at={each.last_used_at} />.</> : "It was never used."}</p>, done: () => { after(); return { text: "Revoked." }; } });
-}
-
-function Tenants() {
-  const loaded = useLoad<TenantList>("/tenants?limit=200");
-  return (
-    <Panel title="Tenants" from={loaded}>
-      {({ tenants }) => tenants.length === 0 ? <Empty title="One tenant, without limits"><p>Others are made with POST /api/v1/tenants, each with its own limits and keys.</p></Empty> : (
-        <div class="scroll-x" tabIndex={0}><table class="small-table">
-          <thead><tr><th scope="col">Tenant</th><th scope="col">Jobs</th><th scope="col">Most queued</th><th scope="col">Most running</th><th scope="col">Requests a second</th><th scope="col">Weight</th><th scope="col">State</th><th scope="col">Actions</th></tr></thead>
-          <tbody>{tenants.map((each) => <tr key={each.tenant}><th scope="row">{each.tenant}<div class="dim">{each.description}</div></th><td>{each.usage.jobs ?? ""}{each.max_jobs !== null ? ` of ${each.max_jobs}` : "no limit"}</td><td>{each.max_queued_runs ?? "no limit"}</td><td>{each.max_running_runs ?? "no limit"}</td><td>{each.requests_per_second ?? "no limit"}</td><td>{each.weight}</td><td>{each.paused ? <span class="tone-queued">paused</span> : <span class="tone-good">active</span>}</td><td class="row"><button type="button" onClick={() => setTenant(each.tenant)}>Look</button><Act operation="changeTenant" onClick={() => ask({ title: `${each.paused ? "Resume" : "Pause"} ${each.tenant}`, button: each.paused ? "Resume" : "Pause", isDanger: !each.paused, write: { method: "PATCH", path: `/tenants/${enc(each.tenant)}`, body: { paused: !each.paused } }, effect: <p>{each.paused ? "Its runs may start again." : "None of its runs starts until it is resumed."}</p>, done: () => loaded.reload() })}>{each.paused ? "Resume" : "Pause"}</Act></td></tr>)}</tbody>
-        </table></div>
-      )}
-    </Panel>
-  );
 }
 
 function Calendars() {

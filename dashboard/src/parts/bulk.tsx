@@ -1,9 +1,10 @@
 // One thing done to many jobs: what it will touch, then how far it is, with a way to stop.
 import { useRef, useState } from "preact/hooks";
-import { curl, enc, send, type Write } from "../lib/api";
+import { enc, send, type Write } from "../lib/api";
 import { problemOf } from "../lib/load";
 import { plural } from "../lib/words";
-import { Copy, Dialog } from "./ui";
+import { Dialog } from "./ui";
+import { Terminal } from "./write";
 
 export type BulkVerb = "pause" | "resume" | "run" | "delete";
 const WORDS: Record<BulkVerb, [string, string]> = {
@@ -41,7 +42,7 @@ export function BulkDialog({ verb, names, selected, onClose }: { verb: BulkVerb;
     setPhase("over");
   }
 
-  const script = names.slice(0, 1000).map((name) => curl(writeOf(verb, name))).join("\n");
+  const writes = names.slice(0, 1000).map((name) => writeOf(verb, name));
   return (
     <Dialog title={`${title}: ${plural(names.length, "job")}`} onClose={() => { stop.current = true; onClose(phase !== "ask"); }}>
       <p>{effect}</p>
@@ -51,7 +52,7 @@ export function BulkDialog({ verb, names, selected, onClose }: { verb: BulkVerb;
       {phase !== "ask" && <p role="status"><progress value={done} max={names.length} aria-label="Progress" /> {done} of {names.length}{errors.length ? `, ${errors.length} refused` : ""}{phase === "over" ? ". Done." : ""}</p>}
       {errors.length > 0 && <ul class="picks" tabIndex={0} aria-label="Refused">{errors.slice(0, 50).map((text) => <li key={text}>{text}</li>)}</ul>}
       <div class="row dialog-foot">
-        <Copy text={script} label="Copy as curl" /><span class="grow" />
+        <Terminal writes={writes} /><span class="grow" />
         {phase === "working" ? <button type="button" onClick={() => (stop.current = true)}>Stop</button> : <button type="button" onClick={() => onClose(phase === "over")}>Close</button>}
         {phase === "ask" && <button type="button" class={verb === "delete" ? "danger" : "primary"} disabled={!isReady || !names.length} onClick={() => void work()}>{title} {names.length}</button>}
       </div>

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { clock, zoneMode, zoneOf } from "../lib/time";
+import { clock, day, zoneMode, zoneOf } from "../lib/time";
 import { themeTurn } from "./theme";
 
 export type Line = { label: string; values: (number | null)[]; color: string; dash?: number[]; width?: number; points?: boolean; isSparse?: boolean };
@@ -59,7 +59,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high, target ? target.value * 1.1 : 0, 1) * 1.08] } },
         axes: [
-          { ...axis, values: (_plot, values) => values.map((value) => clock(value * 1000, zoneOf(), false)), space: 60, size: 30 },
+          { ...axis, values: (_plot, values, _axis, _space, step) => values.map((value) => (step >= 86_400 ? day(value * 1000, zoneOf()).slice(5) : clock(value * 1000, zoneOf(), step < 60))), space: 70, size: 30 },
           { ...axis, size: 52, values: (_plot, values) => values.map((value) => unit(value)), space: 30 },
         ],
         series: [

@@ -1,6 +1,7 @@
 // The filter box: one text with completion, its parts as chips, the whole of it in the address.
 import { useEffect, useState } from "preact/hooks";
 import { chips, parse, withPart } from "../lib/filter";
+import { SavedViews } from "./views";
 
 type Props = { text: string; known: string[]; values: Record<string, string[]>; onChange: (text: string) => void; placeholder: string; extra?: preact.ComponentChildren };
 
@@ -49,6 +50,7 @@ export function FilterBox({ text, known, values, onChange, placeholder, extra }:
           {isOffering && offered.slice(0, 10).map((word, i) => <button key={word} id={`offer-${i}`} type="button" role="option" tabIndex={-1} aria-selected={i === at} onMouseDown={(event) => { event.preventDefault(); take(word); }}>{word}</button>)}
         </div>
       </div>
+      <div class="row filter-tools"><SavedViews /></div>
       {problems.map((problem) => <p key={problem} class="tone-failed" role="alert">{problem}</p>)}
       {chips(text, known).length > 0 && (
         <div class="row">

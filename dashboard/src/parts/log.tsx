@@ -6,6 +6,7 @@ import { frames } from "../lib/feed";
 import { problemOf } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import type { Problem, RunWithAttempts } from "../types";
+import { download } from "./export";
 import { announce, copyText, ProblemBox } from "./ui";
 
 const LINE = 18;
@@ -132,12 +133,12 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
         <button type="button" class="visually-hidden" tabIndex={-1} aria-hidden="true" data-key="w" onClick={() => setWrapped(!isWrapped)} />
         <button type="button" class="visually-hidden" tabIndex={-1} aria-hidden="true" data-key="f" onClick={() => setFollowing(!isFollowing)} />
         <button type="button" onClick={() => void copyText(lines.join("\n")).then(() => announce("Copied"))}>Copy</button>
-        <button type="button" onClick={() => download(lines, run.run_id)}>Download</button>
+        <button type="button" onClick={() => download(lines.join("\n"), `${run.run_id}.log`, "text/plain")}>Download</button>
         <button type="button" data-key="F" aria-pressed={isFull} onClick={() => setFull(!isFull)}>{isFull ? "Smaller" : "Full screen"}</button>
       </div>
       {problem && <ProblemBox problem={problem} retry={() => setTries(tries + 1)} />}
       {lines.length === 0 && phase === "over" ? <p class="dim">No output{run.status === "SKIPPED" ? ": it did not start" : ". This run wrote nothing, or its log is no longer kept"}.</p> : (
-        <div class={`log ${isWrapped ? "wrapped" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
+        <div class={`log ${isWrapped ? "wrapped" : ""} ${phase === "over" && lines.length < 22 ? "short" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
           {lines.length === 0 && !problem && <p class="dim">{phase === "following" ? "No output yet." : "Reading…"}</p>}
           {isWrapped && from > 0 && <p class="dim">The last 2,000 lines; switch wrapping off for all of them.</p>}
           <div class="log-inner" style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
@@ -153,10 +154,3 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
   );
 }
 
-function download(lines: string[], name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([lines.join("\n")], { type: "text/plain" }));
-  link.download = `${name}.log`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}

@@ -8,7 +8,7 @@ import { type Loaded, useLoad } from "../lib/load";
 import { go, path } from "../lib/route";
 import { setZone, span, ZONE_WORDS, type ZoneMode, zoneMode } from "../lib/time";
 import { count } from "../lib/words";
-import type { Stats, WhoAmI } from "../types";
+import type { Stats, TenantList, WhoAmI } from "../types";
 import { isHelpOpen, KEYS } from "./keys";
 import { isPaletteOpen } from "./palette";
 import { nextTheme, theme } from "./theme";
@@ -108,22 +108,28 @@ function TenantSwitch() {
   if (!me) return null;
   return (
     <>
-      <button type="button" class="plain wide-only" aria-disabled={!me.may_switch_tenant} title={me.may_switch_tenant ? "Look at another tenant" : "Your key belongs to this tenant"} onClick={() => me.may_switch_tenant && setOpen(true)}>
+      <button type="button" class="plain wide-only" aria-disabled={!me.may_switch_tenant} title={me.may_switch_tenant ? "Look at another tenant" : "Your key belongs to this tenant"} aria-label={`Tenant ${me.tenant}`} onClick={() => me.may_switch_tenant && setOpen(true)}>
         {me.tenant}{me.role !== "admin" && <span class="tag">{me.role}</span>}
       </button>
-      {isOpen && (
-        <Dialog title="Tenant" onClose={() => setOpen(false)}>
-          <form class="stack" onSubmit={(event) => {
-            event.preventDefault();
-            setTenant((new FormData(event.currentTarget).get("tenant") as string).trim());
-            setOpen(false);
-          }}>
-            <label class="field"><span>Look at the jobs of</span><input name="tenant" value={tenant.value || me.tenant} autocomplete="off" /></label>
-            <div class="row"><button class="primary">Switch</button><a href="/settings?tab=tenants" onClick={() => setOpen(false)}>All tenants</a></div>
-          </form>
-        </Dialog>
-      )}
+      {isOpen && <TenantDialog now={me.tenant} onClose={() => setOpen(false)} />}
     </>
+  );
+}
+
+function TenantDialog({ now, onClose }: { now: string; onClose: () => void }) {
+  const known = useLoad<TenantList>("/tenants?limit=200");
+  return (
+    <Dialog title="Tenant" onClose={onClose}>
+      <form class="stack" onSubmit={(event) => {
+        event.preventDefault();
+        setTenant((new FormData(event.currentTarget).get("tenant") as string).trim());
+        onClose();
+      }}>
+        <label class="field"><span>Look at the jobs of</span><input name="tenant" list="tenants" value={tenant.value || now} autocomplete="off" /></label>
+        <datalist id="tenants">{known.data.value?.tenants.map((each) => <option key={each.tenant} value={each.tenant} />)}</datalist>
+        <div class="row"><button class="primary">Switch</button><a href="/settings?tab=tenants" onClick={onClose}>All tenants</a></div>
+      </form>
+    </Dialog>
   );
 }
 

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { curl, send, type Write } from "../lib/api";
+import { cli } from "../lib/cli";
 import { problemOf } from "../lib/load";
 import type { Problem } from "../types";
 import { Copy, Dialog, ProblemBox, tell } from "./ui";
@@ -77,11 +78,20 @@ function AskDialog({ what }: { what: Ask }) {
 }
 
 export function CurlCopy({ make }: { make: () => Write }) {
-  let text = "";
   try {
-    text = curl(make());
+    return <Terminal writes={[make()]} />;
   } catch {
     return null; // the form is not valid yet
   }
-  return <Copy text={text} label="Copy as curl" />;
+}
+
+/** The same writes for a terminal: as curl, and as commands where each of them has one. */
+export function Terminal({ writes }: { writes: Write[] }) {
+  const commands = writes.map(cli);
+  return (
+    <>
+      <Copy text={writes.map(curl).join("\n")} label="Copy as curl" />
+      {commands.length > 0 && commands.every(Boolean) && <Copy text={commands.join("\n")} label="Copy as CLI" />}
+    </>
+  );
 }

@@ -6,8 +6,19 @@ from typing import Any
 
 from horae.api.body import check_flag, check_instant, read_fields
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, post
-from horae.api.query import CURSOR, DEAD_FILTERS, DEFAULT_LIMIT, JOB, LIMIT, before_of, check_reason, dead_filters
+from horae.api.query import (
+    CURSOR,
+    DEAD_FILTERS,
+    DEFAULT_LIMIT,
+    ERROR,
+    JOB,
+    LIMIT,
+    before_of,
+    check_reason,
+    letter_filters,
+)
 from horae.api.runs import page_answer
+from horae.api.standing import letter_group
 from horae.commands import MOST_REPLAYS, Commands
 from horae.core.checks import FIELDS, Check, integer, number, short_text
 from horae.core.job import PRIORITY_NUMBER
@@ -18,6 +29,7 @@ FILTER_FIELDS: dict[str, Check] = {
     "queue": short_text,
     "priority": FIELDS["priority"][1],
     "reason": check_reason,
+    "error": short_text,
     "due_after": check_instant,
     "due_before": check_instant,
 }
@@ -42,9 +54,11 @@ class DeadLetters:
         self._views = views
 
     def operations(self) -> list[Operation]:
-        filters = (JOB, *DEAD_FILTERS, LIMIT, CURSOR)
+        filters = (JOB, *DEAD_FILTERS, ERROR)
+        listed, groups = (*filters, LIMIT, CURSOR), "Failed for good, by job and error"
         return [
-            get("/dead-letters", "listDeadLetters", "Failed for good", self.list, filters, gives="DeadList"),
+            get("/dead-letters", "listDeadLetters", "Failed for good", self.list, listed, gives="DeadList"),
+            get("/dead-letters:groups", "groupDeadLetters", groups, self.groups, (*filters, LIMIT), gives="DeadGroups"),
             post(
                 "/dead-letters:replay",
                 "replayRuns",
@@ -62,10 +76,17 @@ class DeadLetters:
 
     async def list(self, call: Call) -> Reply:
         limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "dead")
-        filters, job = dead_filters(call.query), call.query.get("job")
+        filters, job = letter_filters(call.query), call.query.get("job")
         page = await self._views.dead_letters(call.caller.tenant, job, filters, before, limit)
         runs, cursor = page_answer(page, "dead")
         return Reply({"dead_letters": runs, "next_cursor": cursor})
+
+    async def groups(self, call: Call) -> Reply:
+        filters, job = letter_filters(call.query), call.query.get("job")
+        limit = call.query.get("limit", DEFAULT_LIMIT)
+        found = await self._views.letter_groups(call.caller.tenant, job, filters, limit)
+        groups = [letter_group(row) for row in found.rows]
+        return Reply({"groups": groups, "group_count": found.all_groups, "run_count": found.all_runs})
 
     async def replay(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
@@ -76,7 +97,7 @@ class DeadLetters:
         chosen = fields.get("filter", {})
         if "priority" in chosen:
             chosen["priority"] = PRIORITY_NUMBER[chosen["priority"]]
-        which = Replays(chosen.get("job"), dead_filters(chosen))
+        which = Replays(chosen.get("job"), letter_filters(chosen))
         if fields.get("dry_run"):
             matching = await self._commands.letters.count(call.caller, which)
             return Reply({"count": len(matching), "replay_of": matching, "dry_run": True})

@@ -5,11 +5,15 @@ from __future__ import annotations
 from horae.api.body import read_fields
 from horae.api.operation import NOTHING, Call, Operation, Reply, get, post
 from horae.api.problems import Refused
-from horae.api.shapes import stats_answer, worker_answer
+from horae.api.query import WINDOW
+from horae.api.shapes import worker_answer
+from horae.api.standing import series_answer, stats_answer
 from horae.commands import Commands
 from horae.core.access import DEFAULT_TENANT, is_shared
 from horae.core.errors import NotFound
 from horae.ports import StoredRow, ViewStore
+
+HOUR_US = 3_600_000_000
 
 
 class Fleet:
@@ -23,6 +27,7 @@ class Fleet:
             get("/workers", "listWorkers", "Who runs the runs", self.workers, gives="WorkerList"),
             post("/workers/{worker}/drain", "drainWorker", drain, self.drain, (), NOTHING, "Drained", 202),
             get("/stats", "getStats", "How things stand", self.stats, gives="Stats"),
+            get("/stats/series", "getSeries", "How the recent past went", self.series, (WINDOW,), gives="Series"),
         ]
 
     async def workers(self, call: Call) -> Reply:
@@ -51,6 +56,9 @@ class Fleet:
 
     async def stats(self, call: Call) -> Reply:
         return Reply(stats_answer(await self._views.stats(call.caller.tenant), await self._shown(call)))
+
+    async def series(self, call: Call) -> Reply:
+        return Reply(series_answer(await self._views.series(call.caller.tenant, call.query.get("window", HOUR_US))))
 
     async def _shown(self, call: Call) -> list[StoredRow]:
         return [row for row in await self._views.workers() if call.caller.may_know(row["id"])]

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 import msgspec
 
 from horae.api.operation import Call, Operation, Reply, get
-from horae.api.query import BUCKET, FROM, TO
+from horae.api.query import BUCKET, DEFAULT_LIMIT, FROM, LIMIT, TO
 from horae.core.document import schedule_of
 from horae.core.duration import format_duration, format_instant
 from horae.core.errors import Fault, Invalid
-from horae.core.forecast import Forecast, Span
+from horae.core.forecast import Forecast, Span, left_at
 from horae.core.job import PRIORITY_NAME, Definition
+from horae.core.schedule import next_after
 from horae.ports import JsonObject, StoredRow, ViewStore
 
 DAY_US = 86_400_000_000
@@ -27,6 +28,8 @@ MOST_SECONDS = 20.0
 KEPT_SECONDS = 10.0
 KEPT = 50
 STAGED_AT_ONCE = 2000
+LONGEST_STRETCH_US = 3_600_000_000
+MOST_TIMES = 3600  # of one job in one stretch: each second of an hour
 
 _decode = msgspec.json.Decoder(Definition).decode
 _Key = tuple[str, int, int, int, int]
@@ -40,7 +43,11 @@ class Forecasts:
 
     def operations(self) -> list[Operation]:
         about = "Runs due in each stretch of time to come"
-        return [get("/forecast", "getForecast", about, self.forecast, (FROM, TO, BUCKET), gives="Forecast")]
+        jobs = "Jobs due in a stretch of time to come"
+        return [
+            get("/forecast", "getForecast", about, self.forecast, (FROM, TO, BUCKET), gives="Forecast"),
+            get("/forecast/jobs", "listDueJobs", jobs, self.due_jobs, (FROM, TO, LIMIT), gives="DueJobs"),
+        ]
 
     async def forecast(self, call: Call) -> Reply:
         tenant = call.caller.tenant
@@ -56,6 +63,25 @@ class Forecasts:
             task = self._counting[key] = asyncio.create_task(self._count_and_keep(key, span))
             task.add_done_callback(lambda _: self._counting.pop(key, None))
         return Reply(await asyncio.shield(task))
+
+    async def due_jobs(self, call: Call) -> Reply:
+        """Of all jobs, up to the limit; not only of those whose next run it is."""
+        tenant, limit = call.caller.tenant, call.query.get("limit", DEFAULT_LIMIT)
+        from_us, until_us = _stretch(call, (await self._views.schedules_version(tenant))[1])
+        found: dict[str, JsonObject] = {}
+        deadline, after, is_complete = time.monotonic() + MOST_SECONDS, None, True
+        for row in await self._views.staged(tenant, from_us, until_us, ""):
+            _add_due(found, row, row["job_id"], [row["due_us"]])
+        while is_complete and len(found) <= limit:
+            page = await self._views.schedules(tenant, until_us, after)
+            is_complete = await _in_slices(_due_in(found, page.rows, from_us, until_us), deadline)
+            after = page.after
+            if after is None:
+                break
+        jobs = sorted(found.values(), key=lambda job: (job["due"], job["job_name"]))
+        is_complete = is_complete and after is None and len(jobs) <= limit
+        span = {"from": format_instant(from_us), "to": format_instant(until_us)}
+        return Reply(span | {"is_complete": is_complete, "jobs": jobs[:limit]})
 
     async def _count_and_keep(self, key: _Key, span: Span) -> JsonObject:
         """Kept before it is no longer being counted: whoever comes in between would count anew."""
@@ -87,6 +113,38 @@ class Forecasts:
             after_id = rows[-1]["id"]
 
 
+def _due_in(found: dict[str, JsonObject], rows: list[StoredRow], from_us: int, until_us: int) -> Iterator[None]:
+    for row in rows:
+        definition = _decode(row["spec"])
+        schedule = schedule_of(definition, row["id"], row["created_us"])
+        due_us = next_after(schedule, max(row["due_us"], from_us) - 1)
+        most = None if definition.max_runs is None else definition.max_runs - row["fired"]
+        left = MOST_TIMES if most is None else left_at(schedule, row["due_us"], from_us, most)
+        times: list[int] = []
+        while due_us is not None and due_us < until_us and len(times) < left:
+            times.append(due_us)
+            due_us = next_after(schedule, due_us)
+        if times:
+            _add_due(found, row, row["id"], times)
+        yield
+
+
+def _add_due(found: dict[str, JsonObject], row: StoredRow, job_id: str, times: list[int]) -> None:
+    job = found.setdefault(
+        job_id,
+        {
+            "job_id": job_id,
+            "job_name": row["name"],
+            "due": format_instant(times[0]),
+            "runs": 0,
+            "queue": row["queue"],
+            "priority": PRIORITY_NAME[row["priority"]],
+        },
+    )
+    job["runs"] += len(times)
+    job["due"] = min(job["due"], format_instant(times[0]))
+
+
 def _add_jobs(forecast: Forecast, rows: list[StoredRow]) -> Iterator[None]:
     for row in rows:
         definition = _decode(row["spec"])
@@ -107,6 +165,15 @@ async def _in_slices(steps: Iterator[None], deadline: float) -> bool:
             await asyncio.sleep(0)
             slice_ends = time.monotonic() + SLICE_SECONDS
     return True
+
+
+def _stretch(call: Call, now_us: int) -> tuple[int, int]:
+    from_us = max(now_us, call.query.get("from", now_us))
+    until_us = call.query.get("to", from_us + MINUTE_US)
+    if not from_us < until_us <= from_us + LONGEST_STRETCH_US:
+        detail = f"The stretch is from {format_instant(from_us)} to {format_instant(until_us)}; an hour is the most."
+        raise Invalid([Fault("/query/to", detail, f"Write to={format_instant(from_us + MINUTE_US)}.")])
+    return from_us, until_us
 
 
 def _span(call: Call, now_us: int) -> Span:

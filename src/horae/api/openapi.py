@@ -16,6 +16,7 @@ from horae.api.remote_schemas import REMOTE_EXAMPLES, REMOTE_SCHEMAS
 from horae.api.schema_words import ANY, TEXT, ref
 from horae.api.schemas import EXAMPLES, SCHEMAS
 from horae.api.side_schemas import SIDE_EXAMPLES, SIDE_SCHEMAS
+from horae.api.standing import STANDING_EXAMPLES, STANDING_SCHEMAS
 
 _ERRORS = {
     "400": "Not JSON",
@@ -31,7 +32,7 @@ _ERRORS = {
     "429": "Too much at this moment; Retry-After says how long to wait",
     "503": "The store is away",
 }
-_EXAMPLES = EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES | REMOTE_EXAMPLES
+_EXAMPLES = EXAMPLES | STANDING_EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES | REMOTE_EXAMPLES
 _BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
 _WORD = re.compile(r"\{(\w+)\}")
@@ -52,7 +53,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS,
+            "schemas": SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS,
         },
     }
 

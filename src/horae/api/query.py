@@ -246,6 +246,8 @@ DEAD_FILTERS = (
     DUE_BEFORE,
     Parameter("reason", check_reason, "With this reason", one_of(sorted(REASONS))),
 )
+ERROR = Parameter("error", _text, "With this error, as the groups of dead letters tell it")
+WINDOW = Parameter("window", duration(60_000_000, 86_400_000_000, "1h"), "How far back", _LENGTH | {"default": "1h"})
 RUN_FILTERS = (
     Parameter("status", _word(RUN_STATUSES, RUN_SYNONYMS), "In this state", one_of(RUN_STATUSES)),
     *DEAD_FILTERS,
@@ -272,3 +274,7 @@ def dead_filters(values: Mapping[str, Any]) -> dict[str, Any]:
         "due_after_us": values.get("due_after"),
         "due_before_us": values.get("due_before"),
     }
+
+
+def letter_filters(values: Mapping[str, Any]) -> dict[str, Any]:
+    return dead_filters(values) | {"fingerprint": values.get("error")}

@@ -13,9 +13,9 @@ from horae.core.access import Role
 LEAST: dict[Role, tuple[str, ...]] = {
     "viewer": (
         "listJobs", "getJob", "getJobStatus", "listRunsOfJob", "getJobHistory", "listVersions", "explainJob",
-        "listRuns", "getRun", "getLogs", "listDeadLetters", "listWorkers", "listQueues", "previewSchedule",
-        "listCalendars", "getCalendar", "listSecrets", "listWebhooks", "getWebhook", "listDeliveriesOf",
-        "listDeliveries", "getStats", "watch", "getForecast", "whoAmI",
+        "listRuns", "getRun", "getLogs", "listDeadLetters", "groupDeadLetters", "listWorkers", "listQueues",
+        "previewSchedule", "listCalendars", "getCalendar", "listSecrets", "listWebhooks", "getWebhook",
+        "listDeliveriesOf", "listDeliveries", "getStats", "getSeries", "watch", "getForecast", "listDueJobs", "whoAmI",
     ),
     "operator": (
         "runJob", "runJobNow", "runJobManyTimes", "pauseJob", "resumeJob", "cancelRun", "retryRun", "replayRun",

@@ -15,7 +15,6 @@ from horae.api.schema_words import (
     DURATION,
     FLAG,
     NAME,
-    NUMBER,
     OBJECT,
     TEXT,
     TEXT_OR_NULL,
@@ -154,31 +153,6 @@ _STATUS: Schema = {
     "retry_count": COUNT,
     "latest_run": {"oneOf": [ref("Run"), {"type": "null"}]},
 }
-_LINE: Schema = {
-    "queue": TEXT,
-    "priority": TEXT,
-    "needs": TEXT_OR_NULL,
-    "queued": COUNT,
-    "pending": COUNT,
-    "oldest_seconds": COUNT_OR_NULL,
-}
-_RECENT: Schema = {
-    "window_seconds": NUMBER,
-    "succeeded": COUNT,
-    "failed": COUNT,
-    "per_second": NUMBER,
-    "lateness_ms": record(dict.fromkeys(("p50", "p95", "p99", "max"), COUNT_OR_NULL)),
-}
-_STATS: Schema = {
-    "at": TIME,
-    "jobs": COUNT,
-    "runs": record({"running": COUNT, "queued": COUNT, "pending": COUNT}),
-    "dead_letters": COUNT,
-    "counted_up_to": COUNT,
-    "waiting": array(record(_LINE)),
-    "workers": record({"alive": COUNT, "slots": COUNT, "running": COUNT}),
-    "recent": record(_RECENT),
-}
 _BUCKET: Schema = {
     "at": TIME,
     "runs": COUNT,
@@ -207,6 +181,7 @@ _LETTER_FILTER: Schema = {
     "queue": TEXT,
     "priority": _PRIORITY,
     "reason": TEXT,
+    "error": TEXT,
     "due_after": TIME,
     "due_before": TIME,
 }
@@ -261,7 +236,6 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "Drained": record({"worker_id": TEXT, "state": {"const": "draining"}}),
-    "Stats": record(_STATS),
     "Forecast": record(_FORECAST),
     "Problem": record(_PROBLEM),
 }

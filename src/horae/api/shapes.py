@@ -10,9 +10,9 @@ import msgspec
 
 from horae.core.document import cron_expression, render_definition
 from horae.core.duration import format_instant
-from horae.core.job import PRIORITY_NAME, Definition, read_bucket
+from horae.core.job import PRIORITY_NAME, Definition
 from horae.core.run import ENDED, QUEUED, RUNNING, SKIPPED, SUCCEEDED
-from horae.ports import Standing, StoredRow
+from horae.ports import StoredRow
 
 _definition = msgspec.json.Decoder(Definition).decode
 
@@ -248,69 +248,6 @@ def _worker_state(row: StoredRow) -> str:
     if row["expires_us"] <= row["now_us"]:
         return "lost"
     return "draining" if row["state"] == "drain" else str(row["state"])
-
-
-def stats_answer(standing: Standing, workers: Sequence[StoredRow]) -> dict[str, Any]:
-    alive = [row for row in workers if row["expires_us"] > row["now_us"]]
-    lines = [(read_bucket(row["bucket"]), row) for row in standing.lines]
-    waiting = [
-        {
-            "queue": bucket.queue,
-            "priority": PRIORITY_NAME[bucket.priority],
-            "needs": bucket.need or None,
-            "queued": row["due"],
-            "pending": row["later"],
-            "oldest_seconds": max(0, standing.now_us - row["first_us"]) // 1_000_000 if row["due"] else None,
-        }
-        for bucket, row in lines
-    ]
-    return {
-        "at": _time(standing.now_us),
-        "jobs": standing.counts["jobs"],
-        "runs": {
-            "running": standing.counts["running"],
-            "queued": sum(line["queued"] for line in waiting),
-            "pending": sum(line["pending"] for line in waiting),
-        },
-        "dead_letters": standing.counts["dead"],
-        "counted_up_to": standing.most_counted,
-        "waiting": waiting,
-        "workers": {
-            "alive": len(alive),
-            "slots": sum(row["slots"] for row in alive),
-            "running": sum(row["running"] for row in alive),
-        },
-        "recent": _recent(standing),
-    }
-
-
-def _recent(standing: Standing) -> dict[str, Any]:
-    """Of the runs that were due within the window and are over; of the newest, when there are more than the sample."""
-    succeeded, failed = standing.recent["succeeded"], standing.recent["failed"]
-    is_whole = max(len(succeeded), len(failed)) < standing.sample
-    since_us = standing.now_us - standing.window_us
-    if not is_whole:
-        since_us = max(
-            row["due_us"] for rows in (succeeded, failed) for row in rows[-1:] if len(rows) == standing.sample
-        )
-    rows = [row for row in (*succeeded, *failed) if row["due_us"] >= since_us]
-    seconds = max(0.001, (standing.now_us - since_us) / 1e6)
-    late = sorted(
-        (row["started_us"] - row["run_at_us"]) // 1000 for row in rows if row["attempt"] == 1 and row["started_us"]
-    )
-    return {
-        "window_seconds": round(seconds, 3),
-        "succeeded": sum(row["due_us"] >= since_us for row in succeeded),
-        "failed": sum(row["due_us"] >= since_us for row in failed),
-        "per_second": round(len(rows) / seconds, 3),
-        "lateness_ms": {name: _percentile(late, part) for name, part in (("p50", 50), ("p95", 95), ("p99", 99))}
-        | {"max": late[-1] if late else None},
-    }
-
-
-def _percentile(values: list[int], part: int) -> int | None:
-    """The value that so many in a hundred do not exceed."""
-    return values[max(0, -(-len(values) * part // 100) - 1)] if values else None
 
 
 def changed_job(row: StoredRow) -> dict[str, Any]:

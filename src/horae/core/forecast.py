@@ -47,6 +47,8 @@ class Forecast:
         """A job from its next undecided due time on, for at most so many runs. Yields now and then, so that a long
         count can be interrupted.
         """
+        if most is not None:
+            most = left_at(schedule, first_us, self.span.from_us, most)
         first_us = max(first_us, self.span.from_us)
         interval_us = interval_of(schedule) if most is None else None
         if interval_us is not None:
@@ -59,6 +61,11 @@ class Forecast:
             yield from _count(found, self.span, schedule, first_us, most)
             self._known[key] = found
         self.counts[kind].update(found)
+
+
+def left_at(schedule: Schedule, first_us: int, at_us: int, most: int) -> int:
+    """Of `most` runs from `first_us` on, those that are left at a later time."""
+    return most if at_us <= first_us else most - count_between(schedule, first_us, at_us - 1, most)
 
 
 def _count_interval(

@@ -81,6 +81,11 @@ def first_id_at(at_us: int) -> str:
     return f"{head[:8]}-{head[8:]}"
 
 
+def due_of(run_id: str) -> int:
+    """When the run of this id is due, to the millisecond."""
+    return int(run_id[:8] + run_id[9:13], 16) * 1000
+
+
 def scheduled_key(due_us: int) -> str:
     return f"schedule:{due_us}"
 

@@ -28,7 +28,7 @@ from horae.ports.remote import Ask, Given, Held, Pace, RemoteStore, RemoteWorker
 from horae.ports.results import Again, Ending, LogChunk, ResultStore
 from horae.ports.rows import JsonObject, Page, StoredRow
 from horae.ports.upkeep import Chores, JanitorStore, StaleJob
-from horae.ports.views import AccessStore, Happened, Schedules, Standing, ViewStore
+from horae.ports.views import AccessStore, Happened, LetterGroups, Schedules, Series, Standing, ViewStore
 
 __all__ = [
     "AccessStore",
@@ -61,6 +61,7 @@ __all__ = [
     "KeyStore",
     "LeaseStore",
     "Leases",
+    "LetterGroups",
     "LetterStore",
     "Limit",
     "Lines",
@@ -93,6 +94,7 @@ __all__ = [
     "SecretKeeper",
     "SecretStore",
     "Sender",
+    "Series",
     "StaleJob",
     "Standing",
     "State",

@@ -42,6 +42,30 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class Series:
+    """The recent past in stretches of `step_us`, numbered from `from_us` on: counts by name and number, and lateness.
+    Not `is_whole` when there were too many runs to go back as far as was asked.
+    """
+
+    now_us: int
+    from_us: int
+    step_us: int
+    is_whole: bool
+    counts: dict[str, dict[int, int]]
+    late: dict[int, StoredRow]
+    overall: StoredRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetterGroups:
+    """The largest groups of dead letters, and how many groups and letters match in all."""
+
+    rows: list[StoredRow]
+    all_groups: int
+    all_runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Schedules:
     """A part of the jobs that have due times to come, and below which name and id to go on."""
 
@@ -94,9 +118,15 @@ class ViewStore(AccessStore, Protocol):
         self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
     ) -> Awaitable[Page]: ...
 
+    def letter_groups(
+        self, tenant: str, job_word: str | None, filters: JsonObject, most: int
+    ) -> Awaitable[LetterGroups]: ...
+
     def workers(self) -> Awaitable[list[StoredRow]]: ...
 
     def stats(self, tenant: str) -> Awaitable[Standing]: ...
+
+    def series(self, tenant: str, window_us: int) -> Awaitable[Series]: ...
 
     def schedules_version(self, tenant: str) -> Awaitable[tuple[int, int]]: ...
 

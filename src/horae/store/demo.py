@@ -45,9 +45,9 @@ ORDER BY n
 """)
 
 BURIED = Statement(f"""
-INSERT INTO dead_letters (run_id, job_id, tenant, at_us)
+INSERT INTO dead_letters (run_id, job_id, tenant, at_us, fingerprint, queue, priority, reason)
 {_MADE}
-SELECT id, job_id, tenant, ended_us
+SELECT id, job_id, tenant, ended_us, 'Made up: this run failed.', queue, priority, 'exception'
 FROM made
 WHERE chance BETWEEN 94 AND 95
 """)

@@ -22,8 +22,9 @@ LIMIT :most
 """)
 
 STAGED = Statement("""
-SELECT r.id, r.due_us, r.priority, r.queue
+SELECT r.id, r.due_us, r.priority, r.queue, r.job_id, j.name
 FROM runs r
+JOIN jobs j ON j.id = r.job_id
 WHERE r.id > :after_id AND r.id < :until_id AND r.tenant = :tenant AND r.state = 'queued' AND r.due_us >= :from_us
 ORDER BY r.id
 LIMIT :most

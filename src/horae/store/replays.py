@@ -20,6 +20,7 @@ FROM dead_letters d
 JOIN jobs j ON j.id = d.job_id AND j.state <> 'deleted'
 WHERE d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL AND d.run_id > :after_id
   AND d.run_id >= :from_id AND d.run_id < :until_id AND (CAST(:job_id AS TEXT) IS NULL OR d.job_id = :job_id)
+  AND (CAST(:fingerprint AS TEXT) IS NULL OR d.fingerprint = :fingerprint)
 ORDER BY d.run_id
 LIMIT :most
 """
@@ -95,6 +96,7 @@ def _matching(tenant: str, which: Replays, statement: Statement, most: int) -> S
     after_id = ""
     while len(found) < most:
         given: dict[str, Any] = {"tenant": tenant, "job_id": job_id, "from_id": from_id, "until_id": until_id or LAST}
+        given["fingerprint"] = which.filters.get("fingerprint")
         batch: Rows = yield statement(**given, after_id=after_id, most=AT_ONCE)
         wanted = [(row["run_id"], row["at_us"]) for row in batch]
         payloads = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from horae.core.fingerprint import fingerprint
 from horae.ports import Again, Ending, LogChunk
 from horae.store.database import Row, Rows, Statement, Steps, transaction
 from horae.store.notices import IS_WATCHED, tell
@@ -72,11 +73,13 @@ WHERE coalesce(r.tenant, h.tenant) IS NOT NULL AND coalesce(h.token, 0) <> late.
 """)
 
 BURY = Statement("""
-INSERT INTO dead_letters (run_id, job_id, tenant, at_us)
-SELECT h.id, h.job_id, h.tenant, h.ended_us
+INSERT INTO dead_letters (run_id, job_id, tenant, at_us, fingerprint, queue, priority, reason)
+SELECT h.id, h.job_id, h.tenant, h.ended_us, dead.fingerprint, h.queue, h.priority, h.reason
 FROM history h
-WHERE h.id IN (SELECT id FROM {rows:dead(id text)}) AND h.status = 'failed'
-ON CONFLICT (run_id) DO UPDATE SET at_us = excluded.at_us, replayed_as = NULL, discarded_us = NULL
+JOIN {rows:dead(id text, fingerprint text)} ON h.id = dead.id
+WHERE h.status = 'failed'
+ON CONFLICT (run_id) DO UPDATE SET at_us = excluded.at_us, replayed_as = NULL, discarded_us = NULL,
+    fingerprint = excluded.fingerprint, queue = excluded.queue, priority = excluded.priority, reason = excluded.reason
 """)
 
 _IS_PAUSED = """(j.state = 'paused' AND (j.pause_until_us IS NULL OR j.pause_until_us > h.ended_us))"""
@@ -205,7 +208,7 @@ def _after(worker: str, endings: list[Ending], rows: Rows) -> Steps[set[str]]:
     if len(ended) < len(endings):
         late = [(e.run_id, e.token, e.reason or e.status) for e in endings if e.run_id not in ended]
         yield LATE(worker=worker, late=late)
-    dead = [(e.run_id,) for e in endings if e.status == "failed" and e.run_id in ended]
+    dead = [(e.run_id, fingerprint(e.error, e.reason)) for e in endings if e.status == "failed" and e.run_id in ended]
     if dead:
         yield BURY(dead=dead)
     yield from follow([row["id"] for row in rows if row["has_chain"]])

@@ -89,7 +89,7 @@ _OPEN = """
 SELECT d.run_id, d.at_us
 FROM dead_letters d
 WHERE d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL AND d.run_id < :before_id
-  AND d.run_id >= :from_id
+  AND d.run_id >= :from_id AND (CAST(:fingerprint AS TEXT) IS NULL OR d.fingerprint = :fingerprint)
 """
 OPEN_LETTERS = Statement(f"{_OPEN} ORDER BY d.run_id DESC LIMIT :most")
 LETTERS_OF_JOB = Statement(f"{_OPEN} AND d.job_id = :job_id ORDER BY d.run_id DESC LIMIT :most")
@@ -128,6 +128,7 @@ def dead_letters(tenant: str, job_word: str | None, filters: Given, before_id: s
     if job_word is not None:
         given["job_id"] = yield from find(tenant, job_word)
     walk = LETTERS_OF_JOB if "job_id" in given else OPEN_LETTERS
+    given.setdefault("fingerprint", None)
     known = frozenset(name for name in LETTER_FILTERS if name in given)
     from_id, until_id = bounds(given)
     before = min(before_id or LAST, until_id)

@@ -24,6 +24,7 @@ from horae.store import (
     jobs,
     keys,
     leases,
+    letters,
     once,
     plans,
     quotas,
@@ -33,6 +34,7 @@ from horae.store import (
     run_lists,
     runs,
     secrets,
+    series,
     stats,
     tenants,
     upkeep,
@@ -185,6 +187,7 @@ class Store:
     logs = _verb(views.logs)
     versions = _view(views.versions)
     dead_letters = _view(run_lists.dead_letters)
+    letter_groups = _view(letters.letter_groups)
     list_keys = _view(keys.listed)
     key = _view(keys.one)
     list_tenants = _verb(tenants.listed)
@@ -195,6 +198,7 @@ class Store:
     workers = _verb(views.workers)
     ask_to_drain = _change(fleet.ask_to_drain)
     stats = _view(stats.stats)
+    series = _view(series.series)
     schedules_version = _view(forecasts.version)
     schedules = _view(forecasts.schedules)
     staged = _view(forecasts.staged)
