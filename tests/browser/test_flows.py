@@ -160,6 +160,20 @@ def test_what_is_due_soon_is_a_list_that_comes_and_stays(page: Page, dev: Server
     assert 1 <= len(asked) <= 3
 
 
+def test_a_search_goes_on_behind_a_page_without_rows(page: Page, dev: Server) -> None:
+    found = dev.call("GET", "/runs?job=load-orders&limit=1")["runs"]
+    answers = [{"runs": [], "next_cursor": "a"}, {"runs": [], "next_cursor": "b"}, {"runs": found, "next_cursor": None}]
+
+    def answer(route: Route) -> None:
+        at = {"a": 1, "b": 2}.get(route.request.url.partition("cursor=")[2], 0)
+        route.fulfill(body=json.dumps(answers[at]), content_type="application/json")
+
+    page.route("**/api/v1/runs?*", answer)
+    page.goto(f"{dev.url}/runs?f=reason:exception")
+
+    expect(page.get_by_role("link", name="load-orders")).to_be_visible()
+
+
 def test_an_unknown_filter_is_named_and_not_silently_dropped(page: Page, dev: Server) -> None:
     page.goto(f"{dev.url}/runs?f=colour:red")
 

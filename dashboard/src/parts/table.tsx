@@ -103,7 +103,8 @@ export function Table<T>(props: TableProps<T>) {
       removeEventListener("scroll", ask);
       removeEventListener("resize", ask);
     };
-  }, [height, rows.length]);
+    // A search may give a page without rows and say where to go on.
+  }, [height, rows.length, pages.next.value]);
 
   const from = Math.min(view.value.from, Math.max(0, rows.length - 1));
   const to = Math.min(rows.length, view.value.to);
@@ -138,8 +139,8 @@ export function Table<T>(props: TableProps<T>) {
   }
 
   if (pages.problem.value && !rows.length) return <ProblemBox problem={pages.problem.value} retry={() => void pages.reload()} />;
-  if (!rows.length && !pages.isFirst.value && !pages.isLoading.value) return <>{props.empty}</>;
-  const isWaiting = pages.isFirst.value && !rows.length;
+  if (!rows.length && !pages.isFirst.value && !pages.isLoading.value && !pages.next.value) return <>{props.empty}</>;
+  const isWaiting = !rows.length;
   return (
     <>
       <table class={`list ${pages.isLoading.value && rows.length ? "dimmed" : ""}`} aria-label={props.label} aria-rowcount={pages.next.value ? -1 : rows.length + 1} aria-busy={isWaiting}>
@@ -187,7 +188,7 @@ export function Table<T>(props: TableProps<T>) {
         </tbody>
       </table>
       {pages.problem.value && rows.length > 0 && <ProblemBox problem={pages.problem.value} retry={() => void pages.more()} />}
-      {pages.next.value && !pages.problem.value && <p class="dim more" role="status">{pages.isLoading.value ? "Reading more…" : `${rows.length.toLocaleString("en")} read; more as you scroll.`}</p>}
+      {pages.next.value && !pages.problem.value && <p class="dim more" role="status">{!rows.length ? "Searching further back…" : pages.isLoading.value ? "Reading more…" : `${rows.length.toLocaleString("en")} read; more as you scroll.`}</p>}
     </>
   );
 }
