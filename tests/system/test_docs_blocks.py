@@ -39,6 +39,7 @@ OTHERWISE = {
     ("security.md", "CREATE ROLE horae_api"): "test_the_wall_is_made_by_the_statements_of_the_page",
     ("cli.md", 'current = "prod"'): "test_the_file_of_contexts_is_read",
     ("architecture.md", "@transaction"): "test_the_examples_from_inside_are_code",
+    ("performance.md", "horae bench"): "test_both_ways_to_the_benchmark_exist",
     ("chaos.md", "def kill_a_worker"): "test_the_examples_from_inside_are_code",
 }
 
@@ -71,6 +72,15 @@ def test_no_block_escapes() -> None:
     assert {name for name in OTHERWISE.values() if name not in globals()} == set()
 
 
+def test_both_ways_to_the_benchmark_exist() -> None:
+    """They take long; tests/system/test_bench.py runs each of their cases at a small size."""
+    told = subprocess.run(
+        [sys.executable, "-m", "horae", "bench", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--url" in told.stdout
+    subprocess.run(["make", "-n", "bench"], cwd=ROOT, env=clean(), capture_output=True, check=True)
+
+
 def _is(block: tuple[str, str], page: str, start: str) -> bool:
     return block[0] == page and block[1].startswith(start)
 
@@ -94,7 +104,7 @@ def test_make_run_starts_horae_and_make_test_runs_the_suite(tmp_path: Path) -> N
         process.process.wait(30)
 
     planned = subprocess.run(["make", "-n", "test"], cwd=ROOT, env=clean(), capture_output=True, text=True, check=True)
-    assert "pytest" in planned.stdout
+    assert "tests.whole" in planned.stdout
 
 
 def test_the_job_of_the_readme_runs_in_a_worker(tmp_path: Path) -> None:
@@ -237,7 +247,7 @@ def test_every_metric_is_documented() -> None:
     assert {name: cells[0] for name, cells in documented.items()} == own
 
 
-CODE_AT = {"Invalid": 1, "Conflict": 1, "Denied": 1, "Limited": 1, "Refused": 1}
+CODE_AT = {"Invalid": 1, "Conflict": 1, "Denied": 1, "Limited": 1, "Refused": 1, "_whole": 1}
 # Told at the start of a process, in a table of their own; or never shown under this name.
 AT_START = {"settings", "database_in_use"}
 NEVER_SHOWN = {"error"}
