@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import importlib
 import os
 import re
 import subprocess
@@ -265,6 +266,7 @@ def test_every_error_is_documented_with_its_status_and_exit_code() -> None:
 
 def _codes_of_errors() -> set[str]:
     """Those that are written in the code of the server: as an attribute of a class, or where one is raised."""
+    importlib.import_module("horae.api.app")  # all classes are known then
     found = set()
     for path in SOURCE.rglob("*.py"):
         if path.relative_to(SOURCE).parts[0] in ("cli", "sdk", "verify", "receiver"):
