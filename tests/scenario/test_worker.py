@@ -60,3 +60,25 @@ async def test_a_run_that_comes_back_is_not_forgotten_when_its_first_attempt_sto
         (run,) = await horae.runs("a")
         assert (run["status"], run["attempt"], stubborn.starts) == ("succeeded", 2, 2)
         assert (await horae.verify()).violations == []
+
+
+class Slow:
+    async def run(self, request: Request, log: Log) -> Outcome:
+        await asyncio.sleep(10)
+        return Outcome(succeeded=True)
+
+    async def close(self) -> None:
+        return
+
+
+@virtual
+async def test_a_worker_whose_slots_come_free_later_looks_again_before_it_claims() -> None:
+    async with Horae(executors={"noop": Slow()}, worker_slots=1) as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        for _ in range(3):
+            await horae.run("a")
+        await horae.advance(1)
+        await horae.commands.fleet.change_queue(horae.caller, "default", {"is_paused": True}, None)
+        await horae.advance(60)
+
+        assert sorted(run["status"] for run in await horae.runs("a")) == ["queued", "queued", "succeeded"]

@@ -120,8 +120,9 @@ class Worker:
             return BUSY_SECONDS * 5
         if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
             return POLL_SECONDS  # the end of a run wakes us
-        if not self._more:
-            worker, now = self.id, asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        if not self._more or now > self._look_again_at:
+            worker, self._more = self.id, []
             seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
             if seen is None:
                 return HELD_SECONDS
@@ -131,7 +132,7 @@ class Worker:
                 return seen.seconds_to_next
             self._more, self._look_again_at = seen.due, now + LOOK_SECONDS
         claimed = await self._claim(self._more, room)
-        if claimed < room or asyncio.get_running_loop().time() > self._look_again_at:
+        if claimed < room:
             self._more = []
         return 0.0 if claimed else BUSY_SECONDS
 
