@@ -110,8 +110,8 @@ class App:
         if self._stopping.is_set():
             log("stopping.at_once")
             os._exit(1)
-        log("stopping")
         self._stopping.set()
+        log("stopping")
 
     async def _prepare_store(self) -> None:
         """Waits for the store as long as it takes; SQLite brings its own schema up to date."""

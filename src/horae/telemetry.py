@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import time
 from bisect import bisect_left
@@ -50,9 +51,25 @@ def configure(*, is_terminal: bool) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_Stderr,
         cache_logger_on_first_use=True,
     )
+
+
+class _Stderr:
+    """Standard error while somebody reads it. A full disk or a reader that left must stop nothing but the lines."""
+
+    def __init__(self, *_: object) -> None:
+        """What structlog gives to every logger says nothing here."""
+
+    def info(self, line: str) -> None:
+        try:
+            print(line, file=sys.stderr, flush=True)  # noqa: T201 the one place of lines
+        except OSError:
+            # From here on into nothing, which also keeps the exit code: what is left in the buffer can be flushed.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+    warning = error = info
 
 
 def quiet() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.system.harness import Process, run, wait_for
+from tests.system.harness import Process, free_port, run, wait_for
 
 KEY = "an-admin-key-for-tests"
 SECRET = "a-secret-key-of-more-than-32-characters"
@@ -92,6 +92,22 @@ def test_another_secret_key_is_refused_and_an_old_one_is_replaced(start: Start) 
     wait_for(lambda: new.call("GET", "/v1/jobs/echo/status")[1]["status"] == "SUCCEEDED")
     assert new.terminate() == 0
     assert "correct horse" not in new.log.read_text()
+
+
+def test_a_reader_of_the_log_who_leaves_stops_nothing(tmp_path: Path) -> None:
+    """As in `horae dev 2>&1 | head`."""
+    port = free_port()
+    words = [sys.executable, "-m", "horae", "dev", "--port", str(port)]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        assert process.stdout is not None
+        while b"started" not in process.stdout.readline():
+            assert process.poll() is None
+        process.stdout.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
 
 
 def test_while_the_store_is_away_at_the_start_the_process_says_so(start: Start) -> None:
