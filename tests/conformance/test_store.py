@@ -426,3 +426,13 @@ async def test_a_run_that_was_replayed_is_not_retried_too(world: World, store: S
     with pytest.raises(Conflict, match=again):
         await store.retry_run(None, TENANT, run)
     assert await store.replay(None, TENANT, run) == again
+
+
+async def test_overlap_is_judged_in_every_line_however_many_there_are(world: World, store: Store):
+    jobs = [await world.job(queue=f"q{number:02d}", overlap="skip", schedule="@manual") for number in range(70)]
+    for job in jobs:
+        await world.run_now(job, "1")
+        await world.run_now(job, "2")
+
+    assert await store.gate() == 70
+    assert [await world.statuses(job) for job in jobs] == [["queued", "skipped"]] * 70

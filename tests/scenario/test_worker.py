@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from horae.ports import Log, Outcome, Request
 from horae.testing import Horae, virtual
@@ -82,3 +83,27 @@ async def test_a_worker_whose_slots_come_free_later_looks_again_before_it_claims
         await horae.advance(60)
 
         assert sorted(run["status"] for run in await horae.runs("a")) == ["queued", "queued", "succeeded"]
+
+
+@virtual
+async def test_a_worker_told_to_stop_while_it_looks_claims_nothing() -> None:
+    async with Horae(executors={"noop": Slow()}) as horae:
+        await horae.advance(5)
+        for verb in ("waiting_lines", "leave"):
+            _answer_late(horae.store, verb)
+        await horae.create({"name": "a", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(0.2)
+        await horae.nodes[0].stop()
+
+        assert [run["status"] for run in await horae.runs("a")] == ["queued"]
+
+
+def _answer_late(store: Any, verb: str) -> None:
+    ask = getattr(store, verb)
+
+    async def late(*args: Any) -> Any:
+        answer = await ask(*args)
+        await asyncio.sleep(0.3)
+        return answer
+
+    setattr(store, verb, late)

@@ -113,7 +113,11 @@ WITH RECURSIVE line(bucket) AS (
     FROM line
     WHERE line.bucket IS NOT NULL
 )
-SELECT bucket FROM line WHERE bucket IS NOT NULL
+SELECT line.bucket, horae_now() AS now_us
+FROM line
+WHERE line.bucket IS NOT NULL
+  AND EXISTS (SELECT 1 FROM runs r
+              WHERE r.state = 'queued' AND r.bucket = line.bucket AND r.available_us <= (SELECT horae_now()))
 """)
 
 OLDEST = Statement("""
@@ -177,6 +181,7 @@ WHERE h.id IN (SELECT id FROM {rows:wanted(id text)})
 
 GATE_AT_ONCE = 200
 LINES_AT_ONCE = 50
+MOST_LINES = 500
 # The end of a sibling brings a run back that waits for it; caps and pauses are looked at again soon.
 ASIDE_US = {"job_concurrency": 2_000_000}
 RETRY_US = 200_000
@@ -223,11 +228,17 @@ def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[Gated]:
 @transaction
 def gate() -> Steps[int]:
     """Decides overlaps that are due, without starting anything; says how many of them are skipped."""
-    buckets = [row["bucket"] for row in (yield GATED_LINES())]
-    if not buckets:
+    lines = yield GATED_LINES()
+    if not lines:
         return 0
     yield GATE_LOCK()
-    return (yield from _judge(buckets, 0))[1]
+    # Another part of them first in every second, so that none is for ever behind the others.
+    first = lines[0]["now_us"] // 1_000_000 * MOST_LINES % len(lines)
+    buckets = [row["bucket"] for row in (*lines[first:], *lines[:first])][:MOST_LINES]
+    skipped = 0
+    for start in range(0, len(buckets), LINES_AT_ONCE):
+        skipped += (yield from _judge(buckets[start : start + LINES_AT_ONCE], 0))[1]
+    return skipped
 
 
 def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], int]]:

@@ -207,10 +207,12 @@ class Reader:
     def take(self, line: str | bytes) -> Job | None:
         """The job that is complete, now that another begins."""
         try:
-            fact = _decode(line)
+            return self._take(_decode(line))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             detail = f"This is not a line of an export: {error}."
             raise Invalid([Fault(f"line {self._lines + 1}", detail, "Write one with `horae export`.")]) from error
+
+    def _take(self, fact: Any) -> Job | None:
         if type(fact) is _End:
             self._end = fact
             return None

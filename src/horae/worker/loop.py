@@ -144,6 +144,8 @@ class Worker:
         return sum(await abreast(self._claim_and_start(due, room - half), self._claim_and_start(free, half)))
 
     async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> int:
+        if self._is_draining:
+            return 0  # told so since we looked
         worker = self.id
         self._claims_under_way += 1
         try:
