@@ -223,6 +223,18 @@ def a_foreign_key(facts: Facts) -> None:
     of(facts, 5)["id"] = "made-up"
 
 
+def a_state_that_is_none(facts: Facts) -> None:
+    of(facts, 5)["status"] = "wonderful"
+
+
+def skipped_for_no_reason(facts: Facts) -> None:
+    of(facts, 5).update(status="skipped", reason="because")
+
+
+def succeeded_without_a_token(facts: Facts) -> None:
+    of(facts, 5)["token"] = 0
+
+
 def too_many_attempts(facts: Facts) -> None:
     of(facts, 5).update(attempt=2, max_attempts=1)
     facts.append(attempt(of(facts, 5), 1, token=-1))
@@ -303,6 +315,7 @@ CASES: list[tuple[Callable[[Facts], None], str]] = [
     (an_epoch_that_went_back, "I6"),
     (a_gap_in_the_attempts, "I7"),
     (an_old_token, "I8"),
+    (succeeded_without_a_token, "I8"),
     (ended_twice, "I9"),
     (given_up_early, "I10"),
     (never_started, "I10"),
@@ -322,6 +335,8 @@ CASES: list[tuple[Callable[[Facts], None], str]] = [
     (paused_without_a_record, "I26"),
     (an_orphan, "I27"),
     (a_miscount, "I27"),
+    (a_state_that_is_none, "I27"),
+    (skipped_for_no_reason, "I27"),
 ]
 
 
@@ -401,6 +416,7 @@ def test_a_retry_on_request_is_one_more_attempt_even_at_most_once() -> None:
         (exported(history())[:-3] + exported(history())[-1:], "breaks off"),
         (["what?"], "not a line of an export"),
         ([json.dumps({"type": "run", "id": 5})], "not a line of an export"),
+        ([json.dumps(a_job()), json.dumps(version() | {"spec": "{"})], "not a line of an export"),
         ([*exported(history())[:4], *reversed(exported(history())[4:-1]), exported(history())[-1]], "not in the order"),
     ],
 )

@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from horae.core.run import ENDED, LIVE, REASONS
 from horae.verify.predicates import Violation
 from horae.verify.records import History, Job, Run
+
+STATES = LIVE | ENDED
 
 
 def claims_exclusive(history: History, job: Job) -> Iterator[Violation]:
@@ -33,6 +36,17 @@ def one_end(_: History, job: Job) -> Iterator[Violation]:
     for run in job.runs:
         if run.endings > 1:
             yield Violation("I9", job.id, f"run {run.id} ended {run.endings} times")
+
+
+def known_states(_: History, job: Job) -> Iterator[Violation]:
+    """I8: what succeeded had a token. I27: a run is in a state that there is, a skip has a reason of the list."""
+    for run in job.runs:
+        if run.status not in STATES:
+            yield Violation("I27", job.id, f"run {run.id} is {run.status}, which is no state of a run")
+        if run.status == "skipped" and run.reason not in REASONS:
+            yield Violation("I27", job.id, f"run {run.id} was skipped for {run.reason}, which is no reason of the list")
+        if run.status == "succeeded" and run.token <= 0:
+            yield Violation("I8", job.id, f"run {run.id} succeeded without a token")
 
 
 # Ends of a single attempt: the work said that another try is useless, or the policy allows none.

@@ -25,6 +25,7 @@ PREDICATES: tuple[Predicate, ...] = (
     triggers.pauses_hold,
     attempts.claims_exclusive,
     attempts.one_end,
+    attempts.known_states,
     attempts.kept_to_the_end,
     attempts.at_most_once,
     attempts.retry_budget,
