@@ -138,6 +138,8 @@ def _of_waiting(facts: Facts, run: RunFact) -> Told:
     if run.run_at_us > facts.now_us:
         wait = _about(run.run_at_us - facts.now_us)
         if facts.at_us > facts.now_us:
+            if paused := _paused(facts):
+                return "will_run", paused[0], f"{paused[1]} It is staged and waits until that is over."
             return "will_run", None, f"It is staged and starts in {wait}."
         return "waiting", "jitter", f"Its time has come; jitter delays the start by another {wait}."
     if run.attempt > 0 and run.available_us > facts.now_us:
@@ -150,12 +152,19 @@ def _of_waiting(facts: Facts, run: RunFact) -> Told:
     return "waiting", *_why_waiting(facts, run)
 
 
+def _paused(facts: Facts) -> tuple[str, str] | None:
+    """What holds every run of the queue back now."""
+    if facts.fleet.is_tenant_paused:
+        return "tenant_paused", "The tenant is paused."
+    if facts.fleet.is_queue_paused:
+        return "queue_paused", f'Queue "{_in_force(facts).definition.queue}" is paused.'
+    return None
+
+
 def _why_waiting(facts: Facts, run: RunFact) -> tuple[str, str]:
     fleet, queue = facts.fleet, _in_force(facts).definition.queue
-    if fleet.is_tenant_paused:
-        return "tenant_paused", "The tenant is paused."
-    if fleet.is_queue_paused:
-        return "queue_paused", f'Queue "{queue}" is paused.'
+    if paused := _paused(facts):
+        return paused
     if run.reason in ("job_concurrency", "tenant_concurrency", "slots_full", "rate_limited"):
         return run.reason, WORDS[run.reason]
     if fleet.workers == 0:
@@ -188,6 +197,8 @@ def _of_future(facts: Facts) -> Told:
     spread = f", {_about(jitter)} later by jitter" if jitter else ""
     if facts.fleet.schedulers == 0:
         return "will_run", "scheduler_down", "It is due, but no scheduler is alive now: it starts when one returns."
+    if paused := _paused(facts):
+        return "will_run", paused[0], f"{paused[1]} It is due then, and waits until that is over."
     return "will_run", "jitter" if jitter else None, f"It is due then and will start{spread}."
 
 
