@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 
 from horae.store.store import Store
-from tests.scenario.access.doors import Client, client, closed
+from tests.scenario.access.doors import Client, client, closed, new_key
 
 
 @pytest.fixture
@@ -20,3 +20,10 @@ def app(store: Store) -> Starlette:
 async def admin(app: Starlette) -> AsyncIterator[Client]:
     async with client(app) as made:
         yield made
+
+
+@pytest.fixture
+async def two_tenants(app: Starlette, admin: Client) -> AsyncIterator[tuple[Client, Client]]:
+    keys = [(await new_key(admin, "admin", tenant))["key"] for tenant in ("team-a", "team-b")]
+    async with client(app, keys[0]) as ours, client(app, keys[1]) as theirs:
+        yield ours, theirs

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
-import pytest
 from starlette.applications import Starlette
 
 from horae.store.store import Store
@@ -15,13 +13,6 @@ from tests.conformance.world import World
 from tests.scenario.access.doors import Client, all_operations, client, new_key, problem
 
 # Tenants
-
-
-@pytest.fixture
-async def two_tenants(app: Starlette, admin: Client) -> AsyncIterator[tuple[Client, Client]]:
-    keys = [(await new_key(admin, "admin", tenant))["key"] for tenant in ("team-a", "team-b")]
-    async with client(app, keys[0]) as ours, client(app, keys[1]) as theirs:
-        yield ours, theirs
 
 
 async def _more_things(ours: Client) -> dict[str, str]:

@@ -7,18 +7,6 @@ from typing import Any
 
 import pytest
 from starlette.applications import Starlette
-from tests.scenario.test_access import (
-    ADMIN,
-    Client,
-    admin,
-    all_operations,
-    app,
-    client,
-    new_key,
-    on_one_store,
-    problem,
-    two_tenants,
-)
 
 from horae.api import events, runs
 from horae.api.access import OPEN_SCOPE, KeyAccess
@@ -28,9 +16,8 @@ from horae.ports import WorkerState
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
+from tests.scenario.access.doors import ADMIN, Client, all_operations, client, new_key, on_one_store, problem
 from tests.scenario.conftest import app_over
-
-__all__ = ["admin", "app", "two_tenants"]
 
 HOST = "db-3.internal.example"
 
