@@ -97,6 +97,17 @@ async def test_future_of_a_paused_job(world: World, store: Store, why: Asking) -
     assert "lunch" in why.text
 
 
+async def test_without_a_due_time_to_come_the_latest_run_is_meant(world: World, clock: StoreClock, why: Asking) -> None:
+    job = await world.job(schedule="@manual")
+    assert await why(job, None) == ("skipped", "outside_window")
+    await world.run_now(job)
+    await world.worker()
+    assert (await why(job, None))[0] == "waiting"
+    await clock.advance(1)
+    await world.settle(await world.claim(), "failed", "exception")
+    assert await why(job, None) == ("ran", "exception")
+
+
 async def test_future_in_a_paused_queue(world: World, store: Store, why: Asking) -> None:
     job = await world.job(schedule="* * * * *")
     await execute(store, "INSERT INTO limits (tenant, queue, is_paused) VALUES (:t, 'default', true)", t=TENANT)

@@ -32,6 +32,16 @@ UNION ALL
 SELECT id FROM history WHERE job_id = :id AND due_us = :at_us AND status <> 'skipped'
 """)
 
+# Ids begin with the due time.
+LATEST_DUE = Statement("""
+SELECT due_us
+FROM (SELECT r.id, r.due_us FROM runs r WHERE r.job_id = :id
+      UNION ALL
+      SELECT h.id, h.due_us FROM history h WHERE h.job_id = :id) AS every_one
+ORDER BY id DESC
+LIMIT 1
+""")
+
 # Waiting runs that come first; counted up to a hundred, since nobody needs it more exactly.
 AHEAD = Statement("""
 SELECT count(*) AS n
@@ -46,7 +56,7 @@ LIMITS_OF = Statement("SELECT queue, is_paused FROM limits WHERE tenant = :tenan
 
 @viewing
 def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
-    """`at_us` None is the job's next due time, or now when it has none."""
+    """`at_us` None is the job's next due time; without one, that of its latest run; else now."""
     found = yield FIND(tenant=tenant, word=word)
     if not found:
         raise NotFound(f'There is no job "{word}".')
@@ -55,7 +65,11 @@ def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
         Version(v["version"], decode(v["spec"]), v["created_us"]) for v in reversed((yield VERSIONS(id=job["id"])))
     ]
     events = yield EVENTS_OF_JOB(id=job["id"])
-    at_us = at_us if at_us is not None else _next(job, versions[-1].definition)
+    if at_us is None:
+        at_us = _next(job, versions[-1].definition)
+    if at_us is None:
+        latest = yield LATEST_DUE(id=job["id"])
+        at_us = int(latest[0]["due_us"] if latest else job["now_us"])
     run = yield from _run(tenant, job, at_us)
     fleet = yield from _fleet(job, versions[-1].definition)
     deleted = [event["at_us"] for event in events if event["kind"] == "deleted"]
@@ -75,13 +89,12 @@ def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
     )
 
 
-def _next(job: Row, definition: Definition) -> int:
-    """What people mean without an instant: the next start, also of a paused job; else now."""
+def _next(job: Row, definition: Definition) -> int | None:
+    """What people mean without an instant: the next start, also of a paused job."""
     staged = [us for us in (job["staged_us"], job["due_us"]) if us is not None]
     if staged:
         return int(min(staged))
-    due_us = next_after(schedule_of(definition, job["id"], job["created_us"]), job["now_us"])
-    return int(job["now_us"]) if due_us is None else due_us
+    return next_after(schedule_of(definition, job["id"], job["created_us"]), job["now_us"])
 
 
 def _run(tenant: str, job: Row, at_us: int) -> Steps[RunFact | None]:
