@@ -13,13 +13,11 @@ from typing import Any
 
 from bench.services import postgres
 from horae.bench import fill
+from horae.bench.bare import decide
 from horae.bench.place import Place
-from horae.core.document import schedule_of
-from horae.core.plan import Cursor, plan
-from horae.ports import Again, Decision, Ending
+from horae.ports import Again, Ending
 from horae.store import results, trials
 from horae.store.database import Query, Rows, Transaction
-from horae.store.jobs import decode
 
 WAITING = 100_000
 WORKER = "explained"
@@ -74,12 +72,7 @@ async def explain(url: str, count: int) -> None:
             async with _undone(connection):
                 database = Explained(connection)
                 scan = await database.run("Scan of 1,000 due timers", hot.scan(sorted(leases.held), ahead_us, 1000))
-                decisions = []
-                for timer in scan.timers:
-                    definition = decode(timer.spec)
-                    cursor = Cursor(timer.job_id, definition, schedule_of(definition, timer.job_id, 0), timer.due_us, 0)
-                    planned = plan(cursor, scan.now_us, scan.now_us + ahead_us)
-                    decisions.append(Decision(timer, leases.held[timer.shard], planned))
+                decisions = decide(scan, leases.held, ahead_us)
                 await database.run("Plan of 1,000 runs", hot.plan(WORKER, decisions))
                 await database.run("Which lines wait", hot.look([fill.HEAD]))
                 claimed = await database.run("Claim of 500", hot.claim(WORKER, [(fill.LINE, 500)]))

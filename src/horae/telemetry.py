@@ -76,7 +76,7 @@ def quiet() -> None:
     """Warnings and worse alone, on standard error: for a command whose answer is something else."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_Stderr,
     )
 
 

@@ -19,19 +19,6 @@ ADMIN = "an-admin-key-of-forty-characters-or-more"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    process = Process(tmp_path_factory.mktemp("server"), "dev")
-    process.wait_ready()
-    yield process
-    process.terminate()
-
-
-@pytest.fixture
-def horae(server: Process, tmp_path: Path) -> Shell:
-    return Shell(tmp_path, server.port)
-
-
-@pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """One that asks for a key."""
     folder = tmp_path_factory.mktemp("guarded")

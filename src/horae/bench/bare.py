@@ -17,7 +17,7 @@ from horae.bench.fill import HEAD, LINE, jobs_of
 from horae.bench.place import Place
 from horae.core.document import schedule_of
 from horae.core.plan import Cursor, plan
-from horae.ports import Decision, Ending
+from horae.ports import Decision, Ending, Scan
 from horae.store.database import Query, Rows, Transaction
 from horae.store.jobs import decode
 from horae.store.sqlite import system_now_us
@@ -109,6 +109,16 @@ async def plain(place: Place) -> AsyncIterator[Bare]:
         await bare.close()
 
 
+def decide(scan: Scan, epochs: dict[int, int], ahead_us: int) -> list[Decision]:
+    """As the planner does, without its care for what is broken."""
+    decisions = []
+    for timer in scan.timers:
+        definition = decode(timer.spec)
+        cursor = Cursor(timer.job_id, definition, schedule_of(definition, timer.job_id, 0), timer.due_us, 0)
+        decisions.append(Decision(timer, epochs[timer.shard], plan(cursor, scan.now_us, scan.now_us + ahead_us)))
+    return decisions
+
+
 async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -> float:
     """Timers a second: scan, move, insert, in batches as the planner has them, on so many connections at once."""
     hot = HOT[place.dialect]
@@ -118,12 +128,7 @@ async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -
         scan = await store.due_timers(sorted(leases.held), ahead_us, count)
     finally:
         await store.close()
-    decisions = []
-    for timer in scan.timers:
-        definition = decode(timer.spec)
-        cursor = Cursor(timer.job_id, definition, schedule_of(definition, timer.job_id, 0), timer.due_us, 0)
-        decided = plan(cursor, scan.now_us, scan.now_us + ahead_us)
-        decisions.append(Decision(timer, leases.held[timer.shard], decided))
+    decisions = decide(scan, leases.held, ahead_us)
     batches = [decisions[at : at + PLAN_BATCH] for at in range(0, len(decisions), PLAN_BATCH)]
     plains = await _plains(place, connections)
     try:

@@ -160,6 +160,6 @@ def _value(node: ast.expr | None) -> Any:
 def _product(node: ast.expr) -> float | None:
     """`60 * 5`, as many write lengths."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-        parts = [_product(node.left), _product(node.right)]
-        return None if None in parts else parts[0] * parts[1]  # type: ignore[operator]
+        left, right = _product(node.left), _product(node.right)
+        return None if left is None or right is None else left * right
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int | float) else None
