@@ -303,6 +303,20 @@ def test_the_palette_and_the_keys_go_anywhere(page: Page, dev: Server) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
+def test_the_palette_takes_the_very_next_key(page: Page, dev: Server) -> None:
+    page.goto(dev.url)
+    expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
+
+    # No frame is drawn between two keys of a fast hand, only the tasks that the first one left behind are done.
+    focused = page.evaluate("""async () => {
+        document.dispatchEvent(new KeyboardEvent("keydown", { key: "k", ctrlKey: true }));
+        for (let i = 0; i < 20; i++) await Promise.resolve();
+        return document.activeElement.getAttribute("role");
+    }""")
+
+    assert focused == "combobox"
+
+
 def test_two_tabs_share_one_stream(context: BrowserContext, dev: Server) -> None:
     tabs = [context.new_page(), context.new_page()]
     asked: list[str] = []

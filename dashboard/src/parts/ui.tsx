@@ -1,7 +1,7 @@
 // Small things that every page is made of.
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { whyNot } from "../lib/api";
 import type { Loaded } from "../lib/load";
 import { state as liveState } from "../lib/live";
@@ -161,7 +161,8 @@ export function Act({ operation, onClick, children, kind = "", title, disabled }
 export function Dialog({ title, onClose, children, wide, palette }: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean; palette?: boolean }) {
   const box = useRef<HTMLDialogElement>(null);
   const head = useId();
-  useEffect(() => {
+  // Before the next key: an effect waits for the frame, and what is typed until then would be read as keys of the page.
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     box.current?.showModal();
     return () => before?.focus?.();
