@@ -168,6 +168,33 @@ async def test_a_job_that_runs_after_another(world: World, why: Asking) -> None:
     assert await why(job) == ("will_not_run", "waiting_for_upstream")
 
 
+async def test_a_chained_job_that_the_ending_did_not_start(world: World, why: Asking) -> None:
+    up = await world.job(name="up")
+    down = await world.job(after={"job": "up", "on": "failure"})
+    await world.worker()
+    await world.run_now(up)
+    await world.settle(await world.claim())
+    skip = (await world.runs(down))[0]
+
+    assert await why(down, skip["due_us"]) == ("skipped", "dependency_failed")
+
+
+async def test_between_due_times_of_a_job_that_will_not_run_again(
+    world: World, clock: StoreClock, store: Store, why: Asking
+) -> None:
+    done = await world.job(schedule="* * * * *", max_runs=1)
+    paused = await world.job(schedule="0 9 * * *")
+    await store.pause_job(None, TENANT, paused, "anna", None, "moving house")
+    await clock.advance(50)
+    await world.plan()
+
+    assert await why(done, START_US + MINUTE + 1) == ("will_not_run", "outside_window")
+    assert why.text == "The schedule has no due time then, and the job has had all of its 1 runs."
+    assert await why(paused, AT + 1) == ("will_not_run", "outside_window")
+    assert "paused" in why.text
+    assert "moving house" in why.text
+
+
 async def test_future_after_all_runs_are_used(world: World, clock: StoreClock, why: Asking) -> None:
     job = await world.job(schedule="* * * * *", max_runs=1)
     await clock.advance(50)

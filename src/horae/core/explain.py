@@ -252,14 +252,21 @@ def _not_due(facts: Facts, version: Version) -> tuple[str, str]:
         return (
             "waiting_for_upstream" if version.definition.after else "outside_window"
         ), f"The job only runs {started_by}."
+    most = version.definition.max_runs
+    if most is not None and facts.fired >= most:
+        return "outside_window", f"The schedule has no due time then, and the job has had all of its {most} runs."
     after = next_after(schedule, facts.at_us)
     before = latest_at_or_before(schedule, facts.at_us, facts.at_us - FAR_BACK_US)
     near = ", ".join(
         f"{word} {format_instant(us)}" for word, us in (("before", before), ("after", after)) if us is not None
     )
+    pause = None if after is None else _pause_at(facts, after)
+    held = f" {_pause_words(pause)}" if pause else ""
     return (
         "outside_window",
-        f"The schedule has no due time then; the nearest are {near}." if near else "The schedule has no due time left.",
+        f"The schedule has no due time then; the nearest are {near}.{held}"
+        if near
+        else "The schedule has no due time left.",
     )
 
 

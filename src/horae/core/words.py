@@ -295,6 +295,8 @@ def _clock_changes(schedule: Schedule, cron: Cron, from_us: int) -> list[str]:
         is_gap, wall = before < after, next_wall(cron, at_s + min(before, after))
         if wall < at_s + max(before, after) and is_gap not in found:
             clocks = f"clocks go from {_on_clock(at_s + before)} to {_on_clock(at_s + after)}"
+            if after - before == DAY_S:
+                clocks = "the whole day is left out"
             day = date.fromordinal(wall // DAY_S + EPOCH_ORDINAL)
             what = "does not exist" if is_gap else "comes twice"
             outcome = _OUTCOMES[schedule.dst.gap if is_gap else schedule.dst.fold]

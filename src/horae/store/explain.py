@@ -29,7 +29,7 @@ WHERE j.id = :id
 RUNS_AT = Statement("""
 SELECT id FROM runs WHERE job_id = :id AND due_us = :at_us
 UNION ALL
-SELECT id FROM history WHERE job_id = :id AND due_us = :at_us AND status <> 'skipped'
+SELECT id FROM history WHERE job_id = :id AND due_us = :at_us AND (status <> 'skipped' OR cause = 'after')
 """)
 
 # Ids begin with the due time.
