@@ -136,8 +136,10 @@ def test_a_day_that_a_zone_left_out_is_not_told_as_a_jump_of_no_length():
     found = parse_schedule("30 8 30 12 *", zone="Pacific/Apia", anchor_us=ANCHOR, seed="a")
 
     assert warnings(found, 1_322_697_600_000_000) == [
-        "08:30 does not exist in Pacific/Apia on 2011-12-30 (the whole day is left out). "
-        'horae runs right after the jump; choose dst.gap "skip" to leave it out.'
+        (
+            "08:30 does not exist in Pacific/Apia on 2011-12-30 (the whole day is left out). "
+            'horae runs right after the jump; choose dst.gap "skip" to leave it out.'
+        )
     ]
 
 
