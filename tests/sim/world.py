@@ -97,6 +97,7 @@ class World:
             for machine in self.machines:
                 machine.node.kill()
         report = await self._check()
+        await self.memory.close()  # SQLite holds the clock, which holds this world: no collector sees that circle
         return Life(self.seed, report, self.faults, self.effects, self.trace)
 
     def now_us(self) -> int:

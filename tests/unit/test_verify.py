@@ -254,6 +254,37 @@ def two_letters_replayed_as_one(facts: Facts) -> None:
         facts.append({"type": "dead_letter", "run_id": of(facts, number)["id"], "replayed_as": "x"})
 
 
+def a_letter_twice(facts: Facts) -> None:
+    of(facts, 5).update(status="failed", reason="exception", max_attempts=1)
+    letter = {"type": "dead_letter", "run_id": of(facts, 5)["id"], "replayed_as": None}
+    facts += [letter, dict(letter)]
+
+
+def replayed_as_nothing(facts: Facts) -> None:
+    of(facts, 5).update(status="failed", reason="exception", max_attempts=1)
+    gone = run_id("job", "replay:1", START)
+    facts.append({"type": "dead_letter", "run_id": of(facts, 5)["id"], "replayed_as": gone})
+
+
+def in_another_queue(facts: Facts) -> None:
+    of(facts, 5)["queue"] = "elsewhere"
+
+
+def of_a_version_that_is_none(facts: Facts) -> None:
+    of(facts, 5)["version"] = 2
+
+
+def ended_before_it_started(facts: Facts) -> None:
+    of(facts, 5)["ended_us"] = of(facts, 5)["started_us"] - 1
+
+
+def with_a_worker_long_gone(facts: Facts) -> None:
+    facts[0]["now_us"] = NOW + 1000 * SECOND
+    facts[2]["due_us"] = NOW + 1010 * SECOND
+    facts.append({"type": "worker", "id": "w", "expires_us": NOW})
+    of(facts, 5).update(status="running", ended_us=None, worker="w")
+
+
 def passed_by_others(facts: Facts) -> None:
     of(facts, 5).update(started_us=START + 900 * SECOND, ended_us=START + 901 * SECOND)
 
@@ -324,10 +355,13 @@ CASES: list[tuple[Callable[[Facts], None], str]] = [
     (not_in_the_dead_letters, "I15"),
     (a_letter_of_a_good_run, "I15"),
     (two_letters_replayed_as_one, "I15"),
+    (a_letter_twice, "I15"),
+    (replayed_as_nothing, "I15"),
     (passed_by_others, "I19"),
     (in_a_pause, "I20"),
     (taken_from_a_live_worker, "I22"),
     (a_stuck_cursor, "I23"),
+    (with_a_worker_long_gone, "I23"),
     (of_another_tenant, "I25"),
     (after_a_stranger, "I25"),
     (a_version_without_a_record, "I26"),
@@ -337,6 +371,9 @@ CASES: list[tuple[Callable[[Facts], None], str]] = [
     (a_miscount, "I27"),
     (a_state_that_is_none, "I27"),
     (skipped_for_no_reason, "I27"),
+    (in_another_queue, "I27"),
+    (of_a_version_that_is_none, "I27"),
+    (ended_before_it_started, "I27"),
 ]
 
 

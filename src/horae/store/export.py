@@ -28,8 +28,8 @@ ORDER BY seq
 LIMIT :most
 """)
 
-_RUN = """tenant, queue, version, cause, due_us, run_at_us, started_us, attempt, max_attempts, token, epoch, reason,
-       parent_id, queued_us"""
+_RUN = """tenant, queue, version, cause, due_us, run_at_us, started_us, attempt, max_attempts, token, epoch, worker,
+       reason, parent_id, queued_us"""
 _OF_TENANT = "(CAST(:tenant AS TEXT) IS NULL OR {}tenant = :tenant)"
 
 # Every page goes on after a job, and after a fact of that job: a number or an id, and for ended runs both.

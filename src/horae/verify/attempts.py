@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from horae.core.run import ENDED, LIVE, REASONS
-from horae.verify.predicates import Violation
+from horae.verify.predicates import READ_US, STUCK_US, Violation
 from horae.verify.records import History, Job, Run
 
 STATES = LIVE | ENDED
@@ -39,8 +39,18 @@ def one_end(_: History, job: Job) -> Iterator[Violation]:
 
 
 def known_states(_: History, job: Job) -> Iterator[Violation]:
-    """I8: what succeeded had a token. I27: a run is in a state that there is, a skip has a reason of the list."""
+    """I8: what succeeded had a token. I27: a run is in a state that there is, of a version that there is and in its
+    queue, did not end before it began, and a skip has a reason of the list.
+    """
+    queues = {version.number: version.spec.get("queue", "default") for version in job.versions}
     for run in job.runs:
+        if run.version not in queues:
+            yield Violation("I27", job.id, f"run {run.id} is of version {run.version}, which there is not")
+        elif run.queue != queues[run.version]:
+            told = f"run {run.id} is in queue {run.queue}, its version in {queues[run.version]}"
+            yield Violation("I27", job.id, told)
+        if run.started_us is not None and run.ended_us is not None and run.ended_us < run.started_us:
+            yield Violation("I27", job.id, f"run {run.id} ended {run.started_us - run.ended_us} us before it started")
         if run.status not in STATES:
             yield Violation("I27", job.id, f"run {run.id} is {run.status}, which is no state of a run")
         if run.status == "skipped" and run.reason not in REASONS:
@@ -53,15 +63,22 @@ def known_states(_: History, job: Job) -> Iterator[Violation]:
 _FINAL = frozenset({"payload_rejected", "exception", "http_status", "exit_code"})
 
 
-def kept_to_the_end(_: History, job: Job) -> Iterator[Violation]:
-    """I10: at least once means until the attempts are used."""
+def kept_to_the_end(history: History, job: Job) -> Iterator[Violation]:
+    """I10: at least once means until the attempts are used. I23: and nothing lies with a worker that is long gone."""
     for run in job.runs:
         if run.status == "failed" and run.attempt < run.max_attempts and run.reason not in _FINAL:
             yield Violation("I10", job.id, f"run {run.id} failed after {run.attempt} of {run.max_attempts} attempts")
         if run.status == "running" and run.is_live and run.started_us is None:
             yield Violation("I10", job.id, f"run {run.id} is running but never started")
+        if run.status == "running" and history.workers.get(run.worker or "", run.started_us or 0) < _long_ago(history):
+            yield Violation("I23", job.id, f"run {run.id} is running on {run.worker}, which is long gone")
         if run.status == "succeeded" and run.started_us is None:
             yield Violation("I10", job.id, f"run {run.id} succeeded but never started")
+
+
+def _long_ago(history: History) -> int:
+    """While no scheduler is there, nobody takes runs back."""
+    return history.decided_until_us - STUCK_US
 
 
 def at_most_once(history: History, job: Job) -> Iterator[Violation]:
@@ -118,8 +135,10 @@ def dead_letters(history: History, job: Job) -> Iterator[Violation]:
     replays: dict[str, str] = {}
     letters: dict[str, Run] = {}
     for run in job.runs:
-        if run.is_buried:
+        if run.burials:
             letters[run.id] = run
+            if run.burials > 1:
+                yield Violation("I15", job.id, f"run {run.id} is {run.burials} times in the dead letters")
             if run.status != "failed":
                 yield Violation("I15", job.id, f"run {run.id} is in the dead letters, but is {run.status}")
         elif run.status == "failed" and (run.ended_us or 0) > history.kept_since_us:
@@ -129,11 +148,24 @@ def dead_letters(history: History, job: Job) -> Iterator[Violation]:
                 told = f"run {run.replayed_as} replays two dead letters: {replays[run.replayed_as]} and {run.id}"
                 yield Violation("I15", job.id, told)
             replays[run.replayed_as] = run.id
+    ids = {run.id for run in job.runs} if replays else set()
+    for replay, letter_id in replays.items():
+        if replay not in ids and _is_surely_read(replay, job):
+            yield Violation("I15", job.id, f"dead letter {letter_id} was replayed as {replay}, which there is not")
     for run in job.runs:
         letter = letters.get(run.parent_id or "") if run.cause == "replay" else None
         # A retry takes the letter away, and another failure makes a new one.
         if letter is not None and letter.replayed_as != run.id and letter.id not in job.retried:
             yield Violation("I15", job.id, f"run {run.id} replays {letter.id}, which says {letter.replayed_as}")
+
+
+def _is_surely_read(run_id: str, job: Job) -> bool:
+    """Ids begin with the milliseconds of the due time; a replay is due when it is asked for."""
+    digits = run_id[:13].replace("-", "")
+    try:
+        return int(digits, 16) * 1000 < job.read_us - READ_US
+    except ValueError:
+        return True
 
 
 def no_spurious_reap(history: History, job: Job) -> Iterator[Violation]:

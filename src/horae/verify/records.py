@@ -33,6 +33,7 @@ class Run(Struct, tag_field="type", tag="run", gc=False):
     id: str
     job_id: str
     tenant: str
+    queue: str
     version: int
     cause: str
     status: str
@@ -49,9 +50,10 @@ class Run(Struct, tag_field="type", tag="run", gc=False):
     parent_id: str | None
     skip_until_us: int | None
     skip_count: int
-    # From the lines that follow: earlier attempts, its dead letter, and how often it ended.
+    worker: str | None = None
+    # From the lines that follow: earlier attempts, its dead letters, and how often it ended.
     attempts: tuple[Attempt, ...] = ()
-    is_buried: bool = False
+    burials: int = 0
     replayed_as: str | None = None
     endings: int = 1
 
@@ -288,7 +290,7 @@ class Reader:
             self.history.orphans.append(f"run {run.id}")
             return
         run.job_id, run.tenant = job.id, job.tenant if run.tenant == job.tenant else run.tenant
-        run.cause, run.status = intern(run.cause), intern(run.status)
+        run.cause, run.status, run.queue = intern(run.cause), intern(run.status), intern(run.queue)
         run.run_at_us = run.due_us if run.run_at_us == run.due_us else run.run_at_us
         if run.is_live:
             self._live[run.id] = run
@@ -315,7 +317,8 @@ class Reader:
         if run is None or run.id != letter.run_id:
             self.history.orphans.append(f"dead letter of run {letter.run_id}")
         else:
-            run.is_buried, run.replayed_as = True, letter.replayed_as
+            run.burials += 1
+            run.replayed_as = letter.replayed_as
 
 
 def _happened(job: Job, fact: _Event) -> None:
