@@ -8,7 +8,7 @@ from typing import Any
 
 from horae.core.run import ENDED, LIVE, REASONS
 from horae.verify.predicates import READ_US, STUCK_US, Violation
-from horae.verify.records import History, Job, Run
+from horae.verify.records import History, Job
 
 STATES = LIVE | ENDED
 
@@ -131,32 +131,36 @@ def _backoff_us(retry: dict[str, Any], attempt: int) -> int:
 
 
 def dead_letters(history: History, job: Job) -> Iterator[Violation]:
-    """I15: the failed runs are the dead letters, each is replayed once at most, and a replay belongs to one of them."""
-    replays: dict[str, str] = {}
-    letters: dict[str, Run] = {}
+    """I15: the failed runs are the dead letters, each once."""
     for run in job.runs:
-        if run.burials:
-            letters[run.id] = run
-            if run.burials > 1:
-                yield Violation("I15", job.id, f"run {run.id} is {run.burials} times in the dead letters")
-            if run.status != "failed":
-                yield Violation("I15", job.id, f"run {run.id} is in the dead letters, but is {run.status}")
-        elif run.status == "failed" and (run.ended_us or 0) > history.kept_since_us:
+        if run.burials > 1:
+            yield Violation("I15", job.id, f"run {run.id} is {run.burials} times in the dead letters")
+        if run.burials and run.status != "failed":
+            yield Violation("I15", job.id, f"run {run.id} is in the dead letters, but is {run.status}")
+        elif not run.burials and run.status == "failed" and (run.ended_us or 0) > history.kept_since_us:
             yield Violation("I15", job.id, f"failed run {run.id} is not in the dead letters")
-        if run.replayed_as is not None:
-            if run.replayed_as in replays:
-                told = f"run {run.replayed_as} replays two dead letters: {replays[run.replayed_as]} and {run.id}"
-                yield Violation("I15", job.id, told)
-            replays[run.replayed_as] = run.id
-    ids = {run.id for run in job.runs} if replays else set()
-    for replay, letter_id in replays.items():
-        if replay not in ids and _is_surely_read(replay, job):
-            yield Violation("I15", job.id, f"dead letter {letter_id} was replayed as {replay}, which there is not")
+
+
+def replays(_: History, job: Job) -> Iterator[Violation]:
+    """I15: a dead letter is replayed once at most, as a run that there is, and a replay belongs to one of them."""
+    letters = {run.id: run for run in job.runs if run.burials}
+    ids = {run.id for run in job.runs} if letters else set()
+    replayed: dict[str, str] = {}
+    for letter in letters.values():
+        replay = letter.replayed_as
+        if replay is None:
+            continue
+        if replay in replayed:
+            told = f"run {replay} replays two dead letters: {replayed[replay]} and {letter.id}"
+            yield Violation("I15", job.id, told)
+        elif replay not in ids and _is_surely_read(replay, job):
+            yield Violation("I15", job.id, f"dead letter {letter.id} was replayed as {replay}, which there is not")
+        replayed[replay] = letter.id
     for run in job.runs:
-        letter = letters.get(run.parent_id or "") if run.cause == "replay" else None
+        origin = letters.get(run.parent_id or "") if run.cause == "replay" else None
         # A retry takes the letter away, and another failure makes a new one.
-        if letter is not None and letter.replayed_as != run.id and letter.id not in job.retried:
-            yield Violation("I15", job.id, f"run {run.id} replays {letter.id}, which says {letter.replayed_as}")
+        if origin is not None and origin.replayed_as != run.id and origin.id not in job.retried:
+            yield Violation("I15", job.id, f"run {run.id} replays {origin.id}, which says {origin.replayed_as}")
 
 
 def _is_surely_read(run_id: str, job: Job) -> bool:

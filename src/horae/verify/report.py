@@ -30,6 +30,7 @@ PREDICATES: tuple[Predicate, ...] = (
     attempts.at_most_once,
     attempts.retry_budget,
     attempts.dead_letters,
+    attempts.replays,
     attempts.no_spurious_reap,
     standing.overlaps,
     standing.no_starvation,
