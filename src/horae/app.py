@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from horae.api.access import Access, KeyAccess, OpenAccess
-from horae.api.app import Around, make_app, make_waiting_app
+from horae.api.app import Around, make_app, make_health_app, make_waiting_app
 from horae.api.intake import Intake
 from horae.api.oidc import Issuer, OidcTokens
 from horae.api.tools import in_brief
@@ -26,7 +26,7 @@ from horae.commands import Caller, Commands
 from horae.config import Settings
 from horae.core.access import DEFAULT_TENANT, KEY_BYTES, key_hash, key_prefix, key_text
 from horae.core.egress import allow_ranges
-from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
+from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
 from horae.core.explain import explain
 from horae.dashboard.static import Page
 from horae.executors.breaker import Breaker
@@ -87,7 +87,7 @@ class App:
             loop.add_signal_handler(number, self.stop)
         try:
             # A taken port is found before anything moves.
-            listener = self._listen() if "api" in self.settings.role_set else None
+            listener = self._listen()
             async with asyncio.TaskGroup() as group:
                 door = group.create_task(self._open_door(listener)) if listener else None
                 await self._prepare_store()
@@ -156,21 +156,33 @@ class App:
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         self._node.start(group)
-        if "api" in self.settings.role_set:
+        if self._has_api:
             self._front.app = self._make_app(await self._access(group))
+        else:
+            elsewhere = NotFound(
+                "This process has no API: its roles are others. It answers /healthz, /readyz and /metrics."
+            )
+            self._front.app = make_health_app(self._not_ready, elsewhere)
         log("started", roles=sorted(self.settings.role_set), database=self.store.database.dialect)
         await self._stopping.wait()
         await self._node.stop()
         if self._key_writer is not None:
             self._key_writer.cancel()
 
-    def _listen(self) -> socket.socket:
-        host, port = self.settings.host, self.settings.port
+    @property
+    def _has_api(self) -> bool:
+        return "api" in self.settings.role_set
+
+    def _listen(self) -> socket.socket | None:
+        """Without the API nobody is listened to, unless somebody wants to know how the process is."""
+        host, port = self.settings.host, self.settings.port if self._has_api else self.settings.health_port
+        if not (self._has_api or port):
+            return None
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             return socket.create_server((host, port), family=family, backlog=2048)
         except OSError as error:
-            hint = "Another program listens there: stop it, or choose another port with --port."
+            hint = "Another program listens there: stop it, or choose another port."
             detail = hint if error.errno == errno.EADDRINUSE else error.strerror
             raise Unavailable(f"Cannot listen on {host}:{port}. {detail}") from None
 

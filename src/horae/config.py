@@ -26,6 +26,7 @@ class Settings:
     queue_url: str = ""
     host: str = "127.0.0.1"
     port: int = 8700
+    health_port: int = 0
     roles: str = "api,scheduler,worker"
     admin_key: str = field(default="", repr=False)
     secret_key: str = field(default="", repr=False)
@@ -142,7 +143,7 @@ def _convert(name: str, text: str, kind: str) -> object:
             number = int(text) if kind == "int" else float(text)
         except ValueError:
             raise ValueError(f'"{text}" is not a number.') from None
-        least, most = _LEAST.get(name, 0), 65_535 if name == "port" else MOST
+        least, most = _LEAST.get(name, 0), 65_535 if name.endswith("port") else MOST
         if not least <= number <= most:
             raise ValueError(f"{text} is out of range: {least} to {most}.")
         return number

@@ -124,6 +124,25 @@ def test_while_the_store_is_away_at_the_start_the_process_says_so(start: Start) 
     assert horae.terminate() == 0
 
 
+def test_a_process_without_the_api_tells_how_it_is_at_its_health_port(start: Start, postgres_database: str) -> None:
+    port = free_port()
+    words = ("serve", "--roles", "worker", "--health-port", str(port))
+    worker = start(*words, ready=False, **fleet_environment(postgres_database))
+    worker.port = port
+    wait_for(worker.is_listening)
+    assert worker.call("GET", "/readyz")[0] == 503
+
+    migrate(postgres_database)
+
+    worker.wait_ready()
+    assert worker.call("GET", "/healthz") == (200, {"status": "ok"})
+    status, problem = worker.call("GET", "/v1/jobs", key=KEY)
+    assert (status, problem["code"]) == (404, "not_found")
+    assert "no API" in problem["detail"]
+    assert "horae_" in worker.call("GET", "/metrics")[1]
+    assert worker.terminate() == 0
+
+
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         words = [sys.executable, "-m", "horae", "dev", "--port", str(taken.getsockname()[1])]

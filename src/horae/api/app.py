@@ -135,17 +135,23 @@ def make_waiting_app(ready: Ready) -> Starlette:
     async def not_yet() -> list[str]:
         return await ready() or ["horae is starting."]
 
-    async def away(request: Request) -> Response:
-        return await _refuse(request, Unavailable("The store is not there yet; /readyz says why."))
+    return make_health_app(not_yet, Unavailable("The store is not there yet; /readyz says why."))
 
-    health = Health(not_yet)
+
+def make_health_app(ready: Ready, elsewhere: HoraeError) -> Starlette:
+    """Alive, ready and metrics; to all else `elsewhere`."""
+
+    async def refuse(request: Request) -> Response:
+        return await _refuse(request, elsewhere)
+
+    health = Health(ready)
     methods = sorted(_METHODS)
     return Starlette(
         routes=[
             Route("/healthz", health.healthz),
             Route("/readyz", health.readyz),
             Route("/metrics", health.metrics),
-            Route("/{path:path}", away, methods=methods),
+            Route("/{path:path}", refuse, methods=methods),
         ],
         middleware=[Middleware(Envelope)],
     )

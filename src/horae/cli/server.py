@@ -31,6 +31,9 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--port", type=int, help="Port of the API (HORAE_PORT)."),
         click.option("--host", help="Address of the API (HORAE_HOST)."),
+        click.option(
+            "--health-port", type=int, help="/healthz, /readyz and /metrics of other roles (HORAE_HEALTH_PORT)."
+        ),
         click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL)."),
         click.option("--worker-slots", type=int, help="Runs at once in this process (HORAE_WORKER_SLOTS)."),
         click.option("--worker-queues", help="Queues it serves, comma separated, * for all (HORAE_WORKER_QUEUES)."),
