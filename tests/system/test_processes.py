@@ -73,6 +73,18 @@ def test_a_second_process_on_the_same_sqlite_file_is_refused_with_a_clear_messag
     assert "in use by another horae process" in second.log.read_text()
 
 
+def test_a_file_of_a_newer_release_is_refused(start: Start, tmp_path: Path) -> None:
+    assert start("dev").terminate() == 0
+    with sqlite3.connect(tmp_path / ".horae" / "horae.db") as file:
+        file.execute("INSERT INTO schema_migrations (number, name) VALUES (9999, '9999_pre_things_to_come')")
+    file.close()
+
+    older = start("dev", ready=False)
+
+    assert older.process.wait(20) == 2
+    assert "written by a newer horae" in older.log.read_text()
+
+
 def test_another_secret_key_is_refused_and_an_old_one_is_replaced(start: Start) -> None:
     keys = {"a": "a" * 32, "b": "b" * 32}
     first = start("dev", HORAE_SECRET_KEY=keys["a"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from horae.core.errors import Unavailable
+from horae.core.errors import Fault, Invalid, Unavailable
 from horae.store.database import Database, Statement, Steps, reading
 from horae.store.postgres import PostgresDatabase
 from horae.store.sqlite import MemoryDatabase, SqliteDatabase
@@ -59,9 +59,16 @@ async def migrate(database: SchemaOwner) -> list[str]:
 
 
 async def check_schema(database: Database) -> None:
-    """Raises Unavailable when the schema is behind this release."""
+    """Raises Unavailable when the schema is behind this release, Invalid when a SQLite file is ahead of it.
+
+    On PostgreSQL a release works beside the next one while that is rolled out; a file has one process.
+    """
     applied = await database.run(_applied())
-    missing = [migration.name for migration in migrations(database.dialect) if migration.number not in applied]
+    known = migrations(database.dialect)
+    if database.dialect == "sqlite" and applied - {migration.number for migration in known}:
+        hint = "Use the release that wrote it last, or newer; or name another file."
+        raise Invalid([Fault("HORAE_DATABASE_URL", "The file was written by a newer horae.", hint)], "settings")
+    missing = [migration.name for migration in known if migration.number not in applied]
     if missing:
         raise Unavailable(f"The schema lacks {', '.join(missing)}: run `horae migrate`.")
 
