@@ -50,6 +50,7 @@ async def test_a_name_can_be_taken_only_once(api: Api):
     await create(api)
 
     problem = assert_problem(await api.post("jobs", json={"name": "report"}), 409, "name_taken")
+    assert problem["errors"][0]["pointer"] == "/name"
 
     assert "report" in problem["detail"]
 
