@@ -246,7 +246,7 @@ def _call_of(request: Request) -> _Call:
     target = request.target
     destination, url = locate(target["url"])
     method = target.get("method") or "POST"
-    headers = _own_headers(request)
+    headers = own_headers(request)
     body, content_type = (None, "") if method in BODILESS else _body_of(request, target)
     if body is not None:
         headers["Content-Type"] = content_type
@@ -268,7 +268,7 @@ def locate(text: str) -> tuple[Destination, URL]:
     return destination, url
 
 
-def _own_headers(request: Request) -> dict[str, str]:
+def own_headers(request: Request) -> dict[str, str]:
     run = _header_text(request.run_id)
     return {
         "Idempotency-Key": run,
