@@ -344,3 +344,53 @@ def test_a_job_that_is_not_there_brings_the_nearest_name(horae: Shell) -> None:
         done = horae(*words)
         assert (done.code, "hint: Did you mean weekly-invoice?" in done.err) == (4, True)
     assert "hint: horae job list shows them all." in horae("logs", "zzzzzz").err
+
+
+def test_a_filter_is_written_as_in_the_dashboard(horae: Shell) -> None:
+    horae.ok("job", "create", "filtered-a", "--manual", "--noop", "--label", "team=ads", "--queue", "slow")
+    horae.ok("job", "create", "filtered-b", "--manual", "--command", "false", "--retries", "0")
+    horae.ok("job", "pause", "filtered-a")
+    horae("run", "filtered-b", "--wait")
+
+    assert horae.ok("job", "list", "-q", "-f", "status:paused label:team:ads filtered").out == "filtered-a\n"
+    assert horae.ok("job", "list", "-q", "-f", "queue:slow", "--type", "shell").out == ""
+    assert horae.ok("job", "list", "-q", "--filter", "status:active filtered").out == "filtered-b\n"
+    assert len(horae.ok("run", "list", "-f", "status:dead filtered-b due:1h").table) == 1
+    assert horae.ok("run", "list", "-q", "-f", "status:dead job:filtered-a").out == ""
+    assert len(horae.ok("dead", "list", "-f", "filtered-b reason:exit_code").table) == 1
+    wrong = horae("job", "list", "-f", "worker:w1")
+    assert wrong.code == 2
+    assert "There are status: label:" in wrong.err
+
+
+def test_due_times_between_two_times_and_schedules_that_cannot_be_read(horae: Shell) -> None:
+    span = ("--from", "2030-01-01", "--to", "2030-01-08", "--tz", "Europe/Berlin")
+    found = horae.ok("schedule", "between", "0 9 * * 1-5", *span).table
+    assert [row["LOCAL"][:16] for row in found] == [f"2030-01-0{day}T09:00" for day in (1, 2, 3, 4, 7)]
+    assert "and more" in horae.ok("schedule", "between", "* * * * *", *span, "--count", "3").err
+
+    (horae.home / "lines.txt").write_text("# mine\n0 9 * * 1-5\n\n@every 5m\n")
+    assert len(horae.ok("schedule", "check", "lines.txt").table) == 2
+    checked = horae("schedule", "check", "61 * * * *", "@daily", "1 " * 300)
+    assert checked.code == 7
+    assert [row["IS_GOOD"] for row in checked.table] == ["no", "yes", "no"]
+
+
+def test_completion_is_put_where_the_shell_looks(horae: Shell) -> None:
+    horae.ok("completion", "install", SHELL="/usr/bin/fish")
+    assert "_HORAE_COMPLETE" in (horae.home / ".config/fish/completions/horae.fish").read_text()
+    unknown = horae("completion", "install", SHELL="/bin/tcsh")
+    assert unknown.code == 2
+    assert "tcsh" in unknown.err
+
+
+def test_an_ephemeral_dev_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = tmp_path / "tmp"
+    before.mkdir()
+    horae = Process(tmp_path, "dev", "--ephemeral", TMPDIR=str(before))
+    horae.wait_ready()
+    assert [each.name[:6] for each in before.iterdir()] == ["horae-"]
+    assert horae.terminate() == 0
+
+    assert list(before.iterdir()) == []
+    assert not (tmp_path / ".horae").exists()

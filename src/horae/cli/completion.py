@@ -2,24 +2,52 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
 
-from horae.cli.session import Command
+from horae.cli.client import USAGE, Failure
+from horae.cli.session import Command, Session
+
+# Where each shell looks by itself, from home on.
+PLACES = {
+    "bash": ".local/share/bash-completion/completions/horae",
+    "zsh": ".zsh/completions/_horae",
+    "fish": ".config/fish/completions/horae.fish",
+}
 
 
 @click.command(cls=Command)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script of SHELL.
+@click.argument("shell", type=click.Choice(["install", *PLACES]))
+@click.pass_obj
+def completion(session: Session, shell: str) -> None:
+    """Print the completion script of SHELL; `install` puts that of your $SHELL where it is found.
 
     \b
+    horae completion install
     bash:  horae completion bash >> ~/.bashrc
     zsh:   horae completion zsh >> ~/.zshrc
     fish:  horae completion fish > ~/.config/fish/completions/horae.fish
     """
+    if shell != "install":
+        click.echo(_script(shell))
+        return
+    shell = Path(os.environ.get("SHELL", "")).name
+    if shell not in PLACES:
+        hint = f"horae completion {'|'.join(PLACES)} prints the script of one."
+        raise Failure(USAGE, f'There is no completion for $SHELL "{shell}".', code="usage", hint=hint)
+    place = Path.home() / PLACES[shell]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(_script(shell) + "\n")
+    session.out.say(f"Written to {place}. It works in new shells.")
+    if shell == "zsh":
+        session.out.say(f"If it does not, add to ~/.zshrc before compinit:  fpath=({place.parent} $fpath)")
+
+
+def _script(shell: str) -> str:
     from click.shell_completion import get_completion_class
 
     from horae.cli.root import main
@@ -27,14 +55,14 @@ def completion(shell: str) -> None:
     made = get_completion_class(shell)
     if made is None:
         raise AssertionError(shell)
-    click.echo(made(main, {}, "horae", "_HORAE_COMPLETE").source())
+    return made(main, {}, "horae", "_HORAE_COMPLETE").source()
 
 
 def _asked(where: str, list_name: str, field: str, **query: Any) -> Callable[..., list[str]]:
     """A completion by the names that the server knows. A server that is away or slow completes nothing."""
 
     def complete(ctx: click.Context, _: object, incomplete: str) -> list[str]:
-        from horae.cli.client import Client, Failure
+        from horae.cli.client import Client
         from horae.cli.context import find_place
 
         asked = {name: (incomplete or None) if value is ... else value for name, value in query.items()}

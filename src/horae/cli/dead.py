@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from horae.cli import filters
 from horae.cli.client import USAGE, Failure, path
 from horae.cli.completion import dead_ids
 from horae.cli.each import delete_each, post_each
@@ -47,7 +48,7 @@ def dead() -> None:
 @click.pass_obj
 def list_dead(session: Session, /, most: int | None, **flags: Any) -> None:
     """What failed for good, newest first."""
-    found = session.client.pages("/dead-letters", "dead_letters", most, **filter_query(flags))
+    found = session.client.pages("/dead-letters", "dead_letters", most, **filter_query(flags, filters.DEAD))
     session.show(found, COLUMNS, "run_id", "Nothing is dead.")
 
 
@@ -87,7 +88,7 @@ def replay(
     if run_id:
         post_each(session, run_id, ("dead-letters", "replay"), "run_id", "Replayed")
         return
-    chosen = filter_query(flags)
+    chosen = filter_query(flags, filters.DEAD)
     if not chosen and not is_all:
         raise Failure(USAGE, "Which ones?", code="usage", hint="Name runs, or --job and the like, or --all.")
     plan = session.client.post("/dead-letters:replay", {"filter": chosen, "dry_run": True})

@@ -6,11 +6,13 @@ from typing import Any
 
 import click
 
+from horae.cli import filters
 from horae.cli.client import CONFLICT, USAGE, Failure, path
 from horae.cli.completion import JOB, job_names
 from horae.cli.copies import copy, rename, rollback
 from horae.cli.each import delete_each, post_each
 from horae.cli.fields import document_of, job_options
+from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
 from horae.cli.start import start
@@ -75,6 +77,7 @@ def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **fla
 
 
 @job.command("list")
+@filter_option
 @click.option("--status", help="SCHEDULED, PAUSED, COMPLETED or CANCELLED.")
 @click.option("--search", "q", help="Part of the name.")
 @click.option("--label", help="NAME:VALUE.")
@@ -85,10 +88,19 @@ def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **fla
 @click.option("--sort", help="name, next_fire_time or -updated_at.")
 @paged(100)
 @click.pass_obj
-def list_jobs(session: Session, /, most: int | None, type_: str | None, due_before: str | None, **query: Any) -> None:
+def list_jobs(
+    session: Session,
+    /,
+    most: int | None,
+    type_: str | None,
+    due_before: str | None,
+    filtered: str | None,
+    **flags: Any,
+) -> None:
     """Jobs, with when they are due and how they went."""
-    before = due_before and read_time(due_before, "--due-before", is_future=True)
-    found = session.client.pages("/jobs", "jobs", most, **query, type=type_, due_before=before)
+    flags |= {"type": type_, "due_before": due_before and read_time(due_before, "--due-before", is_future=True)}
+    query = read_filter(filtered, filters.JOBS) | {name: value for name, value in flags.items() if value is not None}
+    found = session.client.pages("/jobs", "jobs", most, **query)
     session.show(found, COLUMNS, "name", "No jobs. Create one: horae job create hello --every 1m --command 'echo hi'")
 
 

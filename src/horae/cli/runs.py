@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from horae.cli import filters
 from horae.cli.client import NOT_FOUND, USAGE, Failure, path
 from horae.cli.completion import job_names, queue_names, run_ids
 from horae.cli.each import post_each
+from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
 from horae.cli.start import start
@@ -37,6 +39,7 @@ def run_filters(command: Any) -> Any:
     """The flags that choose runs."""
     for option in reversed(
         [
+            filter_option,
             click.option("--job", help="Of this job.", shell_complete=job_names),
             click.option("--queue", help="In this queue.", shell_complete=queue_names),
             click.option("--priority", help="high, medium or low."),
@@ -49,11 +52,12 @@ def run_filters(command: Any) -> Any:
     return command
 
 
-def filter_query(flags: dict[str, Any]) -> dict[str, Any]:
-    """Those flags as parameters of the API."""
-    since, until = (flags.pop(name) for name in ("since", "until"))
+def filter_query(flags: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """Those flags as parameters of the API, over what `-f` says."""
+    since, until, filtered = (flags.pop(name) for name in ("since", "until", "filtered"))
     times = {"due_after": since and read_time(since, "--since"), "due_before": until and read_time(until, "--until")}
-    return {name: value for name, value in (flags | times).items() if value is not None}
+    given = {name: value for name, value in (flags | times).items() if value is not None}
+    return read_filter(filtered, known) | given
 
 
 class Runs(Group):
@@ -92,7 +96,7 @@ run.add_command(start)
 @click.pass_obj
 def list_runs(session: Session, /, most: int | None, **flags: Any) -> None:
     """Runs, newest first."""
-    found = session.client.pages("/runs", "runs", most, **filter_query(flags))
+    found = session.client.pages("/runs", "runs", most, **filter_query(flags, filters.RUNS))
     session.show(found, COLUMNS, "run_id", "No runs match.")
 
 

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from http.client import HTTPException
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
@@ -54,17 +56,44 @@ def _server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path), help="Folder of the database. Default: ./.horae")
+@click.option("--ephemeral", is_flag=True, help="Forget everything at the end: the data is in a folder of its own.")
+@click.option("--open", "is_opened", is_flag=True, help="Open the dashboard in a browser.")
 @_server_options
-def dev(data: Path | None, **flags: Any) -> None:
+def dev(data: Path | None, *, ephemeral: bool, is_opened: bool, **flags: Any) -> None:
     """Everything in one process on embedded SQLite, for one developer: no authentication, loopback only."""
-    folder = data or Path(os.environ.get("HORAE_DATA", ".horae"))
-    if flags.get("database_url") is None and "HORAE_DATABASE_URL" not in os.environ:
+    if ephemeral and (data or flags.get("database_url")):
+        raise click.UsageError("--ephemeral keeps nothing: leave out --data and --database-url.")
+    with TemporaryDirectory(prefix="horae-") as passing:
+        folder = Path(passing) if ephemeral else data or Path(os.environ.get("HORAE_DATA", ".horae"))
+        _dev(folder, flags, is_ephemeral=ephemeral, is_opened=is_opened)
+
+
+def _dev(folder: Path, flags: dict[str, Any], *, is_ephemeral: bool, is_opened: bool) -> None:
+    if is_ephemeral or (flags.get("database_url") is None and "HORAE_DATABASE_URL" not in os.environ):
         flags["database_url"] = f"sqlite:///{folder / 'horae.db'}"
     settings = settings_of(flags, is_dev=True)
     if settings.is_sqlite:
         guarded(lambda: _make_folder(settings.data_folder))
     click.echo(_welcome(settings), err=True)
+    if is_opened:
+        Thread(target=_open_page, args=(settings.host, settings.port), daemon=True).start()
     _run(settings)
+
+
+def _open_page(host: str, port: int) -> None:
+    """Once somebody listens there."""
+    import socket
+    import time
+    import webbrowser
+
+    for _ in range(100):
+        try:
+            socket.create_connection((host, port), timeout=1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            webbrowser.open(f"http://{host}:{port}/")
+            return
 
 
 def _welcome(settings: Settings) -> str:

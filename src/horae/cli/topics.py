@@ -55,6 +55,9 @@ Lists are narrowed by flags; several of them must all hold.
   horae run list   --job report --status failed --queue q --priority high --since -24h --until now --reason timeout
   horae dead list  the flags of run list
   horae audit list --actor ci --action job.changed --target report --since -7d
+Or with -f, in the language of the dashboard's box; words without a name look in the names of jobs:
+  horae job list  -f 'status:paused label:team:billing report'
+  horae run list  -f 'status:dead queue:billing due:24h'
 Where several names are taken, - reads them from standard input, one a line:
   horae run list --status failed -q | horae retry -
 Columns of your own: --fields job_name,status,result.exit_code"""

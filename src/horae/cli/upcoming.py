@@ -10,6 +10,7 @@ import click
 
 from horae.cli.client import Client, path
 from horae.cli.completion import job_names
+from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Command, Session
 from horae.cli.times import read_length, read_time
@@ -18,6 +19,7 @@ from horae.core.duration import format_instant, parse_instant
 from horae.core.egress import allow_ranges
 from horae.core.schedule import Schedule, next_after
 
+CHOSEN = ("label", "type", "queue", "priority")
 EVERYWHERE = allow_ranges("0.0.0.0/0,::/0")
 SPEC = (
     "name", "schedule", "timezone", "type", "target", "priority", "queue", "dst", "calendar", "start_at", "end_at",
@@ -29,12 +31,20 @@ SPEC = (
 @click.argument("job_name", metavar="[JOB]", required=False, shell_complete=job_names)
 @click.option("--from", "start", help="From this time on: 09:00, +2h. Default: now.")
 @click.option("--for", "length", help="Over this length of time: 1h, 7d.")
+@filter_option
 @click.option("--queue", help="In this queue.")
 @click.option("--label", help="With this label, NAME:VALUE.")
 @click.option("--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most so many.")
 @click.pass_obj
 def upcoming(
-    session: Session, /, job_name: str | None, start: str | None, length: str | None, count: int, **query: Any
+    session: Session,
+    /,
+    job_name: str | None,
+    start: str | None,
+    length: str | None,
+    count: int,
+    filtered: str | None,
+    **flags: Any,
 ) -> None:
     """What is due next, of all jobs or of one.
 
@@ -45,6 +55,7 @@ def upcoming(
     now_us = _us(client.get("/stats")["at"])
     from_us = max(now_us, _us(read_time(start, "--from", is_future=True))) if start else now_us
     until_us = None if length is None else from_us + int(read_length(length, "--for") * 1_000_000)
+    query = read_filter(filtered, CHOSEN) | {name: value for name, value in flags.items() if value is not None}
     jobs = _one(session, job_name) if job_name else _waiting(client, until_us, query)
     found = list(_merged(jobs, from_us, until_us, count + 1))
     columns: list[Column] = [

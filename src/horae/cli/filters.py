@@ -1,0 +1,53 @@
+"""`-f 'status:dead queue:billing some words'`: the filter language of the dashboard, in the parameters of the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from horae.cli.client import USAGE, Failure
+from horae.cli.times import read_time
+
+JOBS = ("status", "label", "type", "queue", "priority", "due")
+RUNS = ("status", "job", "queue", "priority", "reason", "worker", "due")
+DEAD = ("job", "queue", "priority", "reason", "due")
+
+_PART = re.compile(r'(?:[^\s"]+:"[^"]*"|"[^"]*"|\S)+')
+_STATUS = {"dead": "failed", "active": "scheduled", "deleted": "cancelled"}
+_LENGTH = re.compile(r"\d+[smhd]")
+
+
+def filter_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    text = "As in the box of the dashboard: 'status:dead queue:billing due:24h words'."
+    return click.option("-f", "--filter", "filtered", metavar="TEXT", help=text)(command)
+
+
+def read_filter(text: str | None, known: tuple[str, ...]) -> dict[str, str]:
+    """In the words of the API. Words without a name look for jobs by a part of their name, where that can be asked."""
+    query: dict[str, str] = {}
+    words = []
+    for part in _PART.findall(text or ""):
+        name, colon, value = part.replace('"', "").partition(":")
+        if not colon:
+            words.append(name)
+        elif name.lower() not in known:
+            there_are = " ".join(f"{each}:" for each in known)
+            raise Failure(USAGE, f'-f: "{name}:" is not a filter here.', code="usage", hint=f"There are {there_are}")
+        else:
+            query |= _asked(name.lower(), value, is_ahead="job" not in known)
+    if words:
+        query["job" if "job" in known else "q"] = " ".join(words)
+    return query
+
+
+def _asked(name: str, value: str, *, is_ahead: bool) -> dict[str, str]:
+    if name == "status":
+        return {name: _STATUS.get(value.lower(), value)}
+    if name != "due":
+        return {name: value}
+    if _LENGTH.fullmatch(value):
+        value = ("+" if is_ahead else "-") + value
+    return {"due_before" if is_ahead else "due_after": read_time(value, "-f due:", is_future=is_ahead)}
