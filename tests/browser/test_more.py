@@ -151,3 +151,14 @@ def test_the_forecast_goes_from_the_week_to_the_hour_to_the_minute_to_the_jobs(p
 
     table = page.get_by_role("region", name=re.compile("Jobs due at"))
     expect(table.get_by_role("row").nth(1)).to_contain_text(re.compile("default|gpu"))
+
+
+def test_failing_jobs_are_one_click_away(page: Page, dev: Server) -> None:
+    page.goto(f"{dev.url}/jobs")
+    page.get_by_role("button", name="Failing").click()
+
+    expect(page.get_by_role("link", name="billing-sync")).to_be_visible()
+    expect(page.get_by_role("link", name="daily-report")).to_have_count(0)
+    assert "health%3Afailing" in page.url or "health:failing" in page.url
+    page.get_by_role("button", name="All", exact=True).click()
+    expect(page.get_by_role("link", name="daily-report")).to_be_visible()

@@ -169,6 +169,30 @@ async def test_overlap_skip_skips_while_an_earlier_run_is_unfinished(world: Worl
     assert (await world.statuses(job))[:3] == ["succeeded", "skipped", "running"]
 
 
+async def test_jobs_are_found_by_how_they_fare(world: World, store: Store, clock: StoreClock) -> None:
+    well = await world.job(schedule="* * * * *", name="well")
+    bad = await world.job(name="bad", retry={"max_retries": 0})
+    fresh = await world.job(name="fresh")
+    await world.worker()
+    await world.run_now(bad)
+    await world.settle(await world.claim(), "failed", "exception")
+
+    async def found(health: str) -> list[str]:
+        filters = dict.fromkeys(("status", "search", "label", "type", "queue", "priority", "due_before_us"))
+        return [row["id"] for row in await store.jobs(TENANT, {**filters, "health": health}, "name", None, 10)]
+
+    assert await found("failing") == [bad]
+    assert await found("late") == []
+    assert await found("never_run") == [fresh, well]
+
+    await clock.advance(50)
+    await world.plan()
+    await clock.advance(130)  # nobody takes what was staged, and nobody plans what comes after it
+
+    assert await found("late") == [well]
+    assert await found("never_run") == [fresh]
+
+
 async def test_overlap_queue_runs_one_after_another_in_order(world: World, clock: StoreClock) -> None:
     await world.job(schedule="*/5 * * * * *", overlap="queue")
     await world.plan()

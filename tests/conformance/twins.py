@@ -24,7 +24,7 @@ CALLER = Caller(TENANT, "test")
 AHEAD_US = 15_000_000
 FILTERS = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
 LETTER_FILTERS = ("queue", "priority", "reason", "due_after_us", "due_before_us")
-JOB_FILTERS = ("status", "search", "label", "type", "queue", "priority", "due_before_us")
+JOB_FILTERS = ("status", "health", "search", "label", "type", "queue", "priority", "due_before_us")
 
 # What is compared after every step. Tokens come from each store's own counter; what they decide shows in the rest.
 TABLES = {

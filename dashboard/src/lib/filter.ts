@@ -2,7 +2,7 @@
 export type Filter = { values: Record<string, string>; words: string; problems: string[] };
 export type Chip = { text: string; name: string; value: string };
 
-export const JOB_FILTERS = ["status", "label", "type", "queue", "priority", "due"];
+export const JOB_FILTERS = ["status", "health", "label", "type", "queue", "priority", "due"];
 export const RUN_FILTERS = ["status", "job", "queue", "priority", "reason", "worker", "due"];
 export const DEAD_FILTERS = ["job", "queue", "priority", "reason", "due"];
 

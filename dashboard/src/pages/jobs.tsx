@@ -15,8 +15,9 @@ import { useTitle } from "../parts/shell";
 import { type Column, Table, usePages } from "../parts/table";
 import { Act, Badge, Command, Empty, Time, tell } from "../parts/ui";
 
-const TABS: [string, string, string][] = [["All", "", ""], ["Active", "status", "active"], ["Paused", "status", "paused"], ["Due in 1 h", "due", "1h"], ["Completed", "status", "completed"], ["Deleted", "status", "deleted"]];
-const VALUES = { status: ["active", "paused", "completed", "deleted"], type: ["http", "shell", "python", "custom", "noop"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d"], label: ["team:"] };
+const TABS: [string, string, string][] = [["All", "", ""], ["Failing", "health", "failing"], ["Late", "health", "late"], ["Never ran", "health", "never_run"], ["Active", "status", "active"], ["Paused", "status", "paused"], ["Due in 1 h", "due", "1h"], ["Completed", "status", "completed"], ["Deleted", "status", "deleted"]];
+const QUICK = ["status", "due", "health"];
+const VALUES = { status: ["active", "paused", "completed", "deleted"], health: ["failing", "late", "never_run"], type: ["http", "shell", "python", "custom", "noop"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d"], label: ["team:"] };
 const MOST = 10_000;
 
 export function Jobs() {
@@ -82,7 +83,7 @@ export function Jobs() {
       <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
       <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/jobs${asked}`} field="jobs" name="jobs" />} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
       <div class="row" role="group" aria-label="Quick filters">
-        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !filter.values.status && !filter.values.due} onClick={() => setFilter(name ? withPart(withPart(withPart(text, "status", ""), "due", ""), name, value) : withPart(withPart(text, "status", ""), "due", ""))}>{word}</button>)}
+        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), text), name, value))}>{word}</button>)}
       </div>
       {fresh > 0 && <button type="button" class="new-pill" onClick={() => { setFresh(0); void pages.reload(); }}>{plural(fresh, "new job")}, show</button>}
       <Table label="Jobs" pages={pages} columns={columns} rowKey={(job) => job.name} sort={sort} onSort={(next) => setParams({ sort: next })} selected={selected} onSelect={setSelected} rowHeight={50} cardHeight={92}

@@ -26,6 +26,7 @@ MOST_PARAMETERS = 50
 LONGEST_TEXT = 300
 
 JOB_STATUSES = ("SCHEDULED", "PAUSED", "COMPLETED", "CANCELLED")
+HEALTHS = ("failing", "late", "never_run")
 RUN_STATUSES = (
     "PENDING", "QUEUED", "RUNNING", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "SKIPPED", "UNKNOWN",
 )  # fmt: skip
@@ -232,6 +233,7 @@ DUE_BEFORE = Parameter("due_before", check_instant, "Due before this time", TIME
 
 JOB_FILTERS = (
     Parameter("status", _word(JOB_STATUSES), "In this state; cancelled ones only if asked for", one_of(JOB_STATUSES)),
+    Parameter("health", _word(HEALTHS), "With dead letters, more than a minute late, or never run", one_of(HEALTHS)),
     Parameter("q", _search, "With this in the name"),
     Parameter("label", _label, "With this label, as key:value"),
     Parameter("type", FIELDS["type"][1], "Of this type"),
@@ -259,7 +261,7 @@ SORT = Parameter("sort", _word(SORTS), "The order", {**one_of(SORTS), "default":
 
 def job_filters(values: Mapping[str, Any]) -> dict[str, Any]:
     """In the words of the store."""
-    plain = {name: values.get(name) for name in ("status", "label", "type", "queue", "priority")}
+    plain = {name: values.get(name) for name in ("status", "health", "label", "type", "queue", "priority")}
     return plain | {"search": values.get("q"), "due_before_us": values.get("due_before")}
 
 

@@ -11,7 +11,7 @@ import click
 from horae.cli.client import USAGE, Failure
 from horae.cli.times import read_time
 
-JOBS = ("status", "label", "type", "queue", "priority", "due")
+JOBS = ("status", "health", "label", "type", "queue", "priority", "due")
 RUNS = ("status", "job", "queue", "priority", "reason", "worker", "due")
 DEAD = ("job", "queue", "priority", "reason", "due")
 

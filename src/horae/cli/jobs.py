@@ -79,6 +79,7 @@ def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **fla
 @job.command("list")
 @filter_option
 @click.option("--status", help="SCHEDULED, PAUSED, COMPLETED or CANCELLED.")
+@click.option("--health", help="failing, late or never_run.")
 @click.option("--search", "q", help="Part of the name.")
 @click.option("--label", help="NAME:VALUE.")
 @click.option("--type", "type_", help="http, shell, python, custom or noop.")

@@ -36,7 +36,21 @@ _STATUS = {
     "COMPLETED": f"j.state <> 'deleted' AND {_HAS_SCHEDULE} AND NOT {_PAUSED} AND {_IS_USED_UP}",
     "SCHEDULED": f"j.state <> 'deleted' AND NOT {_PAUSED} AND NOT ({_HAS_SCHEDULE} AND {_IS_USED_UP})",
 }
+# How they fare: a dead letter waits for somebody; a due time passed and nobody has decided or begun it; no run yet.
+_HEALTH = {
+    "failing": """j.id IN (SELECT d.job_id FROM dead_letters d
+        WHERE d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL)""",
+    "late": f"""{_STATUS["SCHEDULED"]} AND (t.due_us < :late_us
+        OR j.id IN (SELECT r.job_id FROM runs r WHERE r.tenant = :tenant AND r.state = 'queued' AND r.attempt = 0
+                    AND r.id < :late_id AND r.run_at_us < :late_us))""",
+    # CASE: job by job, and only of those that did not fire; a join would read the whole history.
+    "never_run": """CASE WHEN t.fired = 0 THEN
+        NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND r.state = 'running')
+        AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = j.id AND h.status <> 'skipped') ELSE false END""",
+}
+LATE_US = 60_000_000
 FILTERS = {f"status {name}": text for name, text in _STATUS.items()} | {
+    **{f"health {name}": text for name, text in _HEALTH.items()},
     "search": "lower(j.name) LIKE :search ESCAPE '\\'",
     "label": f"CASE WHEN j.id IN ({_LABELLED}) THEN true ELSE false END",
     "rare label": f"j.id IN ({_LABELLED})",
@@ -137,13 +151,14 @@ def jobs(tenant: str, filters: Mapping[str, Any], sort: str, after: After | None
 def _begin(tenant: str, filters: Mapping[str, Any], *, is_descending: bool) -> Steps[_Search]:
     now_us: int = (yield NOW())[0]["now_us"]
     given = {name: value for name, value in filters.items() if value is not None}
-    names = given.keys() - {"status"}
-    if "status" in given:
-        names.add(f"status {given['status']}")
+    names = given.keys() - {"status", "health"}
+    names |= {f"{name} {given[name]}" for name in ("status", "health") if name in given}
     if "label" in given:
         labelled = (yield COUNT_LABELLED(tenant=tenant, label=given["label"], most=RARE))[0]["n"]
         names = names - {"label"} | {"rare label" if labelled < RARE else "label"}
+    late_us = now_us - LATE_US
     given |= {"tenant": tenant, "now_us": now_us, "now_id": first_id_at(now_us)}
+    given |= {"late_us": late_us, "late_id": first_id_at(late_us)}
     return _Search(given, frozenset(names), is_descending)
 
 
