@@ -229,9 +229,29 @@ export type DeliveryList = {
   next_cursor: string | null;
 };
 
+export type Discard = {
+  filter?: {
+    job?: string;
+    queue?: string;
+    priority?: string | number;
+    reason?: string;
+    error?: string;
+    due_after?: string;
+    due_before?: string;
+  } | null;
+  dry_run?: boolean | null;
+  expected_count?: number | null;
+};
+
 export type Discarded = {
   deleted: true;
   run_id: string;
+};
+
+export type DiscardedRuns = {
+  count: number;
+  run_ids: (string)[];
+  dry_run: boolean;
 };
 
 export type Drained = {
@@ -846,6 +866,7 @@ export const NEEDS: Record<string, { role: string; scope: string }> = {
   deleteSecret: {"role": "editor", "scope": "secrets"},
   deleteWebhook: {"role": "editor", "scope": "webhooks"},
   discardRun: {"role": "operator", "scope": "dead-letters"},
+  discardRuns: {"role": "operator", "scope": "dead-letters"},
   drainWorker: {"role": "operator", "scope": "workers"},
   explainJob: {"role": "viewer", "scope": "jobs"},
   exportAudit: {"role": "admin", "scope": "audit"},

@@ -162,3 +162,19 @@ def test_failing_jobs_are_one_click_away(page: Page, dev: Server) -> None:
     assert "health%3Afailing" in page.url or "health:failing" in page.url
     page.get_by_role("button", name="All", exact=True).click()
     expect(page.get_by_role("link", name="daily-report")).to_be_visible()
+
+
+def test_a_group_of_dead_runs_is_discarded_when_their_number_is_typed(page: Page, dev: Server) -> None:
+    dev.call("POST", "/jobs", {"name": "hopeless", "type": "noop", "target": {"fail": 1}, "retries": 0})
+    dev.call("POST", "/runs:batch", {"job": "hopeless", "runs": [{}, {}]})
+    page.goto(f"{dev.url}/dead-letters?f=job:hopeless")
+    group = page.get_by_role("region", name="hopeless").first
+    expect(group).to_contain_text("\u00d72")
+    group.get_by_role("button", name="Discard").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Discard")).to_be_disabled()
+    dialog.get_by_label("To go on, type 2").fill("2")
+    dialog.get_by_role("button", name="Discard").click()
+
+    expect(page.get_by_text("No dead run matches this filter")).to_be_visible()
+    assert dev.call("GET", "/dead-letters?job=hopeless")["dead_letters"] == []

@@ -267,6 +267,36 @@ async def test_a_replay_that_cannot_be_is_refused(api: Api):
     assert_problem(await api.post("/dead-letters:replay", json={"filter": {"job": "nobody"}}), 404, "not_found")
 
 
+async def test_all_that_match_are_discarded_and_never_more_than_were_counted(
+    api: Api, store: Store, world: World, clock: StoreClock
+):
+    await create(api, retries=0)
+    low = await failed(api, store, world, clock, 1, priority="LOW")
+    others = await failed(api, store, world, clock, 2)
+    body = {"filter": {"priority": "MEDIUM"}}
+
+    dry = await api.post("/dead-letters:discard", json={**body, "dry_run": True})
+    unsaid = await api.post("/dead-letters:discard", json=body)
+    wrong = await api.post("/dead-letters:discard", json={**body, "expected_count": 3})
+    theirs = await api.post("/dead-letters:discard", json={"expected_count": 3}, headers={"X-Horae-Tenant": "other"})
+    done = await api.post("/dead-letters:discard", json={**body, "expected_count": 2})
+
+    assert dry.json() == {"count": 2, "run_ids": others, "dry_run": True}
+    assert pointers(unsaid) == ["/expected_count"]
+    assert_problem(wrong, 409, "count_changed")
+    assert_problem(theirs, 409, "count_changed")
+    assert (done.status_code, done.json()["run_ids"]) == (200, others)
+    left = (await api.get("dead-letters")).json()["dead_letters"]
+    assert [run["run_id"] for run in left] == low
+    assert (await api.get(f"runs/{others[0]}")).json()["status"] == "FAILED"
+    assert_problem(await api.post(f"dead-letters/{others[0]}/replay"), 409, "discarded")
+
+    # Those of a deleted job cannot be replayed any more, but go away all the same.
+    await api.delete("jobs/report")
+    assert (await api.post("/dead-letters:replay", json={"dry_run": True})).json()["count"] == 0
+    assert (await api.post("/dead-letters:discard", json={"expected_count": 1})).json()["run_ids"] == low
+
+
 async def test_letters_of_another_tenant_are_not_replayed(api: Api, store: Store, world: World, clock: StoreClock):
     await create(api, retries=0)
     await failed(api, store, world, clock, 1)

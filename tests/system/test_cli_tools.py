@@ -358,6 +358,10 @@ def test_a_filter_is_written_as_in_the_dashboard(horae: Shell) -> None:
     assert len(horae.ok("run", "list", "-f", "status:dead filtered-b due:1h").table) == 1
     assert horae.ok("run", "list", "-q", "-f", "status:dead job:filtered-a").out == ""
     assert len(horae.ok("dead", "list", "-f", "filtered-b reason:exit_code").table) == 1
+    assert horae.ok("dead", "discard", "-f", "job:filtered-b", "--dry-run", "-o", "json").json["count"] == 1
+    assert horae.ok("dead", "discard", "-f", "job:filtered-b", "--yes").out == "1\n"
+    assert horae.ok("dead", "list", "-q", "--job", "filtered-b").out == ""
+    assert horae("dead", "discard").code == 2
     wrong = horae("job", "list", "-f", "worker:w1")
     assert wrong.code == 2
     assert "There are status: label:" in wrong.err

@@ -22,7 +22,7 @@ const MAKERS: [string, RegExp, Maker][] = [
   ["POST", /^\/runs\/([^/]+)\/(cancel|retry)$/, ([run, verb]) => ["run", verb, run]],
   ["POST", /^\/dead-letters\/([^/]+)\/replay$/, ([run]) => ["dead", "replay", "--yes", run]],
   ["DELETE", /^\/dead-letters\/([^/]+)$/, ([run]) => ["dead", "discard", "--yes", run]],
-  ["POST", /^\/dead-letters:replay$/, (_, body) => replay(body)],
+  ["POST", /^\/dead-letters:(replay|discard)$/, ([verb], body) => inBulk(verb, body)],
   ["POST", /^\/queues\/([^/]+)\/(pause|resume)$/, ([queue, verb]) => ["queue", verb, queue]],
   ["PATCH", /^\/queues\/([^/]+)$/, ([queue], body) => ["queue", "limit", queue, body.max_running === null ? "none" : String(body.max_running)]],
   ["POST", /^\/workers\/([^/]+)\/drain$/, ([worker]) => ["worker", "drain", worker]],
@@ -38,12 +38,12 @@ const MAKERS: [string, RegExp, Maker][] = [
   ["PATCH", /^\/tenants\/([^/]+)$/, ([tenant], body) => ["tenant", "edit", tenant, ...LIMITS.flatMap((field) => limit(body, field)), ...paused(body)]],
 ];
 
-function replay(body: Body): string[] | null {
+function inBulk(verb: string, body: Body): string[] | null {
   const filter = (body.filter ?? {}) as Body;
   // The command line cannot choose by error.
   if (filter.error) return null;
   const chosen = [...flag("--job", filter.job), ...flag("--queue", filter.queue), ...flag("--priority", filter.priority), ...flag("--reason", filter.reason), ...flag("--since", filter.due_after), ...flag("--until", filter.due_before)];
-  return ["dead", "replay", ...(chosen.length ? chosen : ["--all"]), ...flag("--rate", body.rate), "--yes"];
+  return ["dead", verb, ...(chosen.length ? chosen : ["--all"]), ...flag("--rate", body.rate), "--yes"];
 }
 
 export function cli(write: Write): string {

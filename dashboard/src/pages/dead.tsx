@@ -12,7 +12,7 @@ import { Export } from "../parts/export";
 import { FilterBox } from "../parts/filterbox";
 import { useTitle } from "../parts/shell";
 import { Act, Badge, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
-import { Terminal } from "../parts/write";
+import { ask, Terminal } from "../parts/write";
 
 const SHOWN = 200;
 const MOST_AT_ONCE = 10_000;
@@ -55,6 +55,7 @@ export function DeadLetters() {
               <Ages group={group} />
               <span class="dim group-when">{group.runs > 1 ? <>last <Time at={group.last_due} />, first <Time at={group.first_due} /></> : <Time at={group.last_due} />}</span>
               <Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act>
+              <Act operation="discardRuns" kind="plain" onClick={() => discardGroup(group, asked, loaded.reload)}>Discard</Act>
             </div>
             {opened === key && <GroupRuns group={group} asked={asked} turn={found?.run_count ?? 0} reload={loaded.reload} />}
           </section>
@@ -66,6 +67,19 @@ export function DeadLetters() {
 }
 
 const within = (group: Group, asked: Asked): Asked => ({ ...asked, job: group.job_id, error: group.error });
+
+/** As many as are seen: when more have died meanwhile, the server refuses. */
+function discardGroup(group: Group, asked: Asked, after: () => void): void {
+  ask({
+    title: `Take ${plural(group.runs, "run")} of ${group.job_name} out of the dead letters`, button: "Discard", isDanger: true, typed: String(group.runs),
+    write: { method: "POST", path: "/dead-letters:discard", body: { filter: within(group, asked), expected_count: Math.min(group.runs, MOST_AT_ONCE) } },
+    effect: <p>{errorWords(group.error)}. The runs and their logs stay in the history; they are no longer listed as waiting for you.</p>,
+    done: () => {
+      after();
+      return { text: `${plural(group.runs, "run")} discarded.` };
+    },
+  });
+}
 
 /** The newest of one group; the list of runs has the others. */
 function GroupRuns({ group, asked, turn, reload }: { group: Group; asked: Asked; turn: number; reload: () => void }) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from horae.api.body import check_flag, check_instant, read_fields
@@ -21,8 +22,9 @@ from horae.api.runs import page_answer
 from horae.api.standing import letter_group
 from horae.commands import MOST_REPLAYS, Commands
 from horae.core.checks import FIELDS, Check, integer, number, short_text
+from horae.core.errors import Fault, Invalid
 from horae.core.job import PRIORITY_NUMBER
-from horae.ports import Replays, ViewStore
+from horae.ports import Letters, ViewStore
 
 FILTER_FIELDS: dict[str, Check] = {
     "job": short_text,
@@ -48,6 +50,9 @@ REPLAY_FIELDS: dict[str, Check] = {
 }
 
 
+DISCARD_FIELDS = {name: REPLAY_FIELDS[name] for name in ("filter", "dry_run", "expected_count")}
+
+
 class DeadLetters:
     def __init__(self, commands: Commands, views: ViewStore) -> None:
         self._commands = commands
@@ -71,6 +76,15 @@ class DeadLetters:
                 {200: "ReplayPlan"},
             ),
             post("/dead-letters/{run}/replay", "replayRun", "Run it anew", self.replay, (), NOTHING, "RunId", 202),
+            post(
+                "/dead-letters:discard",
+                "discardRuns",
+                "All that match out of the dead letters",
+                self.discard_many,
+                (),
+                Takes("Discard"),
+                "DiscardedRuns",
+            ),
             delete("/dead-letters/{run}", "discardRun", "Out of the dead letters", self.discard, gives="Discarded"),
         ]
 
@@ -94,10 +108,7 @@ class DeadLetters:
 
     async def replay_many(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), REPLAY_FIELDS)
-        chosen = fields.get("filter", {})
-        if "priority" in chosen:
-            chosen["priority"] = PRIORITY_NUMBER[chosen["priority"]]
-        which = Replays(chosen.get("job"), letter_filters(chosen))
+        which = _which(fields)
         if fields.get("dry_run"):
             matching = await self._commands.letters.count(call.caller, which)
             return Reply({"count": len(matching), "replay_of": matching, "dry_run": True})
@@ -105,6 +116,26 @@ class DeadLetters:
         run_ids = await self._commands.letters.replay_many(call.caller, which, expected, rate, call.once)
         return Reply({"count": len(run_ids), "run_ids": run_ids}, 202)
 
+    async def discard_many(self, call: Call) -> Reply:
+        """What cannot be taken back is not done to a number that nobody has seen."""
+        fields = read_fields(await call.fields(), DISCARD_FIELDS)
+        which = replace(_which(fields), with_deleted=True)
+        if fields.get("dry_run"):
+            matching = await self._commands.letters.count(call.caller, which)
+            return Reply({"count": len(matching), "run_ids": matching, "dry_run": True})
+        if "expected_count" not in fields:
+            hint = 'Ask with "dry_run": true first, then send its count as expected_count.'
+            raise Invalid([Fault("/expected_count", "How many there are to discard must be said.", hint)])
+        run_ids = await self._commands.letters.discard_many(call.caller, which, fields["expected_count"], call.once)
+        return Reply({"count": len(run_ids), "run_ids": run_ids, "dry_run": False})
+
     async def discard(self, call: Call) -> Reply:
         await self._commands.letters.discard(call.caller, call.word("run"))
         return Reply({"deleted": True, "run_id": call.word("run")})
+
+
+def _which(fields: dict[str, Any]) -> Letters:
+    chosen = fields.get("filter", {})
+    if "priority" in chosen:
+        chosen["priority"] = PRIORITY_NUMBER[chosen["priority"]]
+    return Letters(chosen.get("job"), letter_filters(chosen))

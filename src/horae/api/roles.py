@@ -20,7 +20,7 @@ LEAST: dict[Role, tuple[str, ...]] = {
     "operator": (
         "runJob", "runJobNow", "runJobManyTimes", "pauseJob", "resumeJob", "cancelRun", "retryRun", "replayRun",
         "discardRun", "pauseQueue", "resumeQueue", "testWebhook", "resendDelivery",
-        "backfillJob", "replayRuns", "drainWorker",
+        "backfillJob", "replayRuns", "discardRuns", "drainWorker",
     ),
     "worker": ("claimRuns", "heartbeat", "leaveFleet", "writeLog", "completeRun"),
     "editor": (

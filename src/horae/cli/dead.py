@@ -88,32 +88,51 @@ def replay(
     if run_id:
         post_each(session, run_id, ("dead-letters", "replay"), "run_id", "Replayed")
         return
-    chosen = filter_query(flags, filters.DEAD)
+    more = {"rate": rate} if rate else {}
+    _in_bulk(session, "replay", flags, more, is_all=is_all, dry_run=dry_run, yes=yes)
+
+
+@dead.command("discard")
+@click.argument("run_id", metavar="[RUN]...", nargs=-1, shell_complete=dead_ids)
+@run_filters
+@click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
+@click.option("--dry-run", is_flag=True, help="Say how many; discard none.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def discard(session: Session, /, run_id: tuple[str, ...], is_all: bool, dry_run: bool, yes: bool, **flags: Any) -> None:
+    """Out of the dead letters: these, or all that match the flags. The history stays."""
+    if not run_id:
+        _in_bulk(session, "discard", flags, {}, is_all=is_all, dry_run=dry_run, yes=yes)
+        return
+    from horae.cli.jobs import confirm
+
+    confirm(f"Discard {len(run_id)} dead letters?", yes=yes)
+    delete_each(session, run_id, "dead-letters", "run_id", "Discarded")
+
+
+def _in_bulk(
+    session: Session,
+    verb: str,
+    flags: dict[str, Any],
+    more: dict[str, Any],
+    *,
+    is_all: bool,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Counted first. The count that was seen goes along: if more or fewer match by then, nothing is done."""
+    chosen, where = filter_query(flags, filters.DEAD), f"/dead-letters:{verb}"
     if not chosen and not is_all:
         raise Failure(USAGE, "Which ones?", code="usage", hint="Name runs, or --job and the like, or --all.")
-    plan = session.client.post("/dead-letters:replay", {"filter": chosen, "dry_run": True})
+    plan = session.client.post(where, {"filter": chosen, "dry_run": True})
     if dry_run:
-        session.out.one(plan, "count", [("would replay", "count")])
+        session.out.one(plan, "count", [(f"would {verb}", "count")])
         return
     if plan["count"] == 0:
         session.out.say("Nothing matches.")
         return
     from horae.cli.jobs import confirm
 
-    confirm(f"Replay {plan['count']} runs?", yes=yes)
-    # The count that was seen goes along: if more or fewer match by now, nothing is done.
-    body = {"filter": chosen, "expected_count": plan["count"]} | ({"rate": rate} if rate else {})
-    done = session.client.post("/dead-letters:replay", body)
-    session.out.done(done, "count", f"Replayed {done['count']} runs")
-
-
-@dead.command("discard")
-@click.argument("run_id", metavar="RUN...", nargs=-1, required=True, shell_complete=dead_ids)
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.pass_obj
-def discard(session: Session, run_id: tuple[str, ...], yes: bool) -> None:
-    """Out of the dead letters; the history stays."""
-    from horae.cli.jobs import confirm
-
-    confirm(f"Discard {len(run_id)} dead letters?", yes=yes)
-    delete_each(session, run_id, "dead-letters", "run_id", "Discarded")
+    confirm(f"{verb.capitalize()} {plan['count']} runs?", yes=yes)
+    done = session.client.post(where, {"filter": chosen, "expected_count": plan["count"], **more})
+    session.out.done(done, "count", f"{verb.capitalize().removesuffix('e')}ed {done['count']} runs")

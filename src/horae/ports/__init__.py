@@ -4,7 +4,7 @@ One verb of a store is one transaction and takes a batch; it raises Unavailable 
 then be repeated safely.
 """
 
-from horae.ports.asked import Answer, Asked, Backfill, Merge, NewJob, NewKey, NewRun, NewWebhook, Once, Replays
+from horae.ports.asked import Answer, Asked, Backfill, Letters, Merge, NewJob, NewKey, NewRun, NewWebhook, Once
 from horae.ports.changes import (
     BackfillStore,
     CalendarStore,
@@ -63,6 +63,7 @@ __all__ = [
     "Leases",
     "LetterGroups",
     "LetterStore",
+    "Letters",
     "Limit",
     "Lines",
     "Log",
@@ -84,7 +85,6 @@ __all__ = [
     "QueueStore",
     "RemoteStore",
     "RemoteWorkers",
-    "Replays",
     "Request",
     "ResultStore",
     "RunStore",

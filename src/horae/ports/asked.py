@@ -66,11 +66,14 @@ class NewRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Replays:
-    """Which dead letters a replay in bulk is about: a job by id or name, and what its runs must be like."""
+class Letters:
+    """Which dead letters are meant: of a job by id or name, what the runs must be like, and whether those of deleted
+    jobs are among them.
+    """
 
     job_word: str | None
     filters: JsonObject
+    with_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from horae.core.job import Priority
-from horae.ports.asked import Asked, Backfill, Merge, NewJob, NewKey, NewRun, NewWebhook, Replays
+from horae.ports.asked import Asked, Backfill, Letters, Merge, NewJob, NewKey, NewRun, NewWebhook
 from horae.ports.claims import SecretStore
 from horae.ports.rows import JsonObject, StoredRow
 
@@ -56,10 +56,14 @@ class LetterStore(Protocol):
 
     def discard(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
-    def count_letters(self, tenant: str, which: Replays, most: int) -> Awaitable[list[str]]: ...
+    def count_letters(self, tenant: str, which: Letters, most: int) -> Awaitable[list[str]]: ...
 
     def replay_many(
-        self, asked: Asked | None, tenant: str, which: Replays, expected: int | None, step_us: int, most: int
+        self, asked: Asked | None, tenant: str, which: Letters, expected: int | None, step_us: int, most: int
+    ) -> Awaitable[list[str]]: ...
+
+    def discard_many(
+        self, asked: Asked | None, tenant: str, which: Letters, expected: int, most: int
     ) -> Awaitable[list[str]]: ...
 
 

@@ -100,6 +100,11 @@ def replay_many(
     return post("/dead-letters:replay", body)
 
 
+def discard_many(filter_: Mapping[str, Any] | None, expected_count: int | None, *, dry_run: bool) -> Ask:
+    body = given(filter=filter_, dry_run=dry_run or None, expected_count=expected_count)
+    return post("/dead-letters:discard", body)
+
+
 def discard(run: str) -> Ask:
     return delete(f"/dead-letters/{part(run)}")
 

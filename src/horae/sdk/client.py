@@ -262,6 +262,12 @@ class DeadLetters(_Part):
     ) -> Record:
         return Record(self._client.send(asks.replay_many(filter_, expected_count, rate, dry_run=dry_run)))
 
+    def discard_many(
+        self, filter_: Mapping[str, Any] | None = None, *, dry_run: bool = False, expected_count: int | None = None
+    ) -> Record:
+        """`expected_count` is what `dry_run` said: another number discards nothing."""
+        return Record(self._client.send(asks.discard_many(filter_, expected_count, dry_run=dry_run)))
+
     def discard(self, run: str) -> None:
         self._client.send(asks.discard(run))
 

@@ -145,6 +145,7 @@ class Store:
     discard = _change(runs.discard)
     count_letters = _view(replays.letters)
     replay_many = _change(replays.replay)
+    discard_many = _change(replays.discard)
 
     backfill_facts = _view(backfill.facts)
     missing = _verb(backfill.missing)
