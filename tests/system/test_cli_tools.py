@@ -364,7 +364,7 @@ def test_a_filter_is_written_as_in_the_dashboard(horae: Shell) -> None:
     assert horae("dead", "discard").code == 2
     wrong = horae("job", "list", "-f", "worker:w1")
     assert wrong.code == 2
-    assert "There are status: label:" in wrong.err
+    assert "There are status: health: label:" in wrong.err
 
 
 def test_due_times_between_two_times_and_schedules_that_cannot_be_read(horae: Shell) -> None:
