@@ -133,8 +133,7 @@ class PostgresDatabase:
             connection, standing = self._pick(wanted) or (await self._connect(), OWNER)
             try:
                 if standing != wanted:
-                    async with asyncio.timeout(self._deadline_seconds):
-                        wanted = await self._stand(connection, standing, tenant)
+                    wanted = await self._stand(connection, standing, tenant)
                 yield connection
             except BaseException as error:
                 # After an unknown end, or in the middle of something, the socket is closed at once: waiting for a
@@ -172,17 +171,24 @@ class PostgresDatabase:
     async def _stand(self, connection: asyncpg.Connection, standing: Standing, tenant: str | None) -> Standing:
         """Steps into the role of guests, or out of it. While there is no wall to be found, everybody is the owner."""
         try:
-            if tenant is not None and not self._guest and asyncio.get_running_loop().time() >= self._look_again_at:
-                self._guest = await connection.fetchval(GUEST) or ""
-                if not self._guest and not self._look_again_at:
-                    warn("store.no_wall", why="there is no role to step into; see docs/security.md, The database")
-                self._look_again_at = asyncio.get_running_loop().time() + LOOK_AGAIN_SECONDS
-            wanted = (self._guest, tenant) if tenant is not None and self._guest else OWNER
-            if wanted != standing:
-                await connection.fetch(ENTER, *wanted)
+            async with asyncio.timeout(self._deadline_seconds):
+                if tenant is not None and not self._guest:
+                    await self._find_guest(connection)
+                wanted = (self._guest, tenant) if tenant is not None and self._guest else OWNER
+                if wanted != standing:
+                    await connection.fetch(ENTER, *wanted)
         except (*_GONE, asyncpg.exceptions.PostgresError) as error:
             raise Unavailable(f"PostgreSQL did not take the tenant: {_words(error)}") from error
         return wanted
+
+    async def _find_guest(self, connection: asyncpg.Connection) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._look_again_at:
+            return
+        self._guest = await connection.fetchval(GUEST) or ""
+        if not self._guest and not self._look_again_at:
+            warn("store.no_wall", why="there is no role to step into; see docs/security.md, The database")
+        self._look_again_at = now + LOOK_AGAIN_SECONDS
 
     async def script(self, work: Callable[[asyncpg.Connection], Any]) -> None:
         """Migrations: raw access to one connection."""
