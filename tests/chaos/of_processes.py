@@ -336,7 +336,7 @@ def cases() -> list[Case]:
         Case("P12b", "connections reset at random", 3, random_resets),
         Case("P13", "schedulers 1 to 8 to 2", 3, scale),
         Case("P14b", "kill -9 of a worker at random", 10, kill_a_worker, load=slow),
-        Case("P15", "the same, at most once only", 10, kill_a_worker, load={"jobs": 2, "once": 8, "path": "/slow/0.5"}),
+        Case("P15", "the same, eight of ten jobs at most once", 10, kill_a_worker, load={"jobs": 2, "once": 8, "path": "/slow/0.5"}),
         Case("P17", "reply of the COMMIT of outcomes lost", 10, lost_replies_to("COMMIT", "worker", SETTLE)),
         Case("P17b", "reply of the COMMIT of a lease lost", 10, lost_replies_to("COMMIT", "scheduler")),
         Case("P19", "worker loses the database, not its targets", 3, worker_cut_off, load=slower),
