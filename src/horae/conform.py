@@ -80,7 +80,8 @@ class Trial:
         findings = []
         for name, check in checks:
             fault = check()
-            findings.append(Finding(name, FAILED if fault else PASSED, fault or _GOOD[name]))
+            good = (_GOOD if self._endpoint.effects else _ANSWERED)[name]
+            findings.append(Finding(name, FAILED if fault else PASSED, fault or good))
             if name == "first call" and fault:
                 break
         if self._endpoint.effects is None:
@@ -226,12 +227,26 @@ _GOOD = {
 }
 
 
+# What can be said when only the answers are seen.
+_ANSWERED = _GOOD | {
+    "duplicate": "is answered alike",
+    "late call": "of an attempt that was given up is answered alike",
+    "reordered calls": "of several attempts are answered alike",
+    "concurrent calls": f"with one key, {AT_ONCE} at once, are answered alike",
+    "other keys": "are answered",
+}
+
+
 def try_out(endpoint: Endpoint) -> list[Finding]:
     return Trial(endpoint).run()
 
 
-def is_safe(findings: list[Finding]) -> bool:
-    return all(finding.verdict != FAILED for finding in findings)
+def is_safe(findings: list[Finding]) -> bool | None:
+    """None: nothing is wrong with the answers, and what is behind them was not seen."""
+    verdicts = {finding.verdict for finding in findings}
+    if FAILED in verdicts:
+        return False
+    return None if UNSEEN in verdicts else True
 
 
 def _key() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -259,7 +260,13 @@ def test_the_editor_changes_what_was_changed(horae: Shell, tmp_path: Path) -> No
     assert (shown["description"], shown["schedule"]) == ("new", "@manual")
     assert "Nothing changed" in horae.ok("job", "edit", "edited", EDITOR="true").err
     editor.write_text("#!/bin/sh\necho 'name: [' > \"$1\"\n")
-    assert horae("job", "edit", "edited", EDITOR=str(editor)).code == 7
+    refused = horae("job", "edit", "edited", EDITOR=str(editor))
+    assert refused.code == 7
+    kept = re.search(r"kept in (\S+\.yaml)", refused.err)
+    assert kept is not None
+    assert Path(kept[1]).read_text() == "name: [\n"
+    Path(kept[1]).unlink()
+    assert "no terminal" in horae("job", "edit", "edited", EDITOR="", VISUAL="").err
 
 
 def test_contexts_lead_to_servers_and_keep_their_keys_to_themselves(server: Process, tmp_path: Path) -> None:

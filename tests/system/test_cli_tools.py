@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -398,3 +400,53 @@ def test_an_ephemeral_dev_leaves_nothing_behind(tmp_path: Path) -> None:
 
     assert list(before.iterdir()) == []
     assert not (tmp_path / ".horae").exists()
+
+
+def test_flags_of_a_call_change_the_call_alone(horae: Shell) -> None:
+    horae.ok("job", "create", "caller", "--manual", "--http", "https://a.example/x", "--header", "A: b")
+    horae.ok("job", "edit", "caller", "--method", "get")
+    target = horae.ok("job", "show", "caller", "-o", "json").json["target"]
+
+    assert (target["url"], target["method"], target["headers"]) == ("https://a.example/x", "GET", {"A": "b"})
+    horae.ok("job", "create", "no-caller", "--manual", "--noop")
+    assert horae("job", "edit", "no-caller", "--method", "GET").code == 2
+
+
+def test_a_log_that_is_followed_can_be_narrowed_and_is_not_told_twice(horae: Shell) -> None:
+    lines = "for n in 1 2 3 4 5; do echo line $n; done; exit 1"
+    horae.ok("job", "create", "lines", "--manual", "--command", lines, "--retries", "0")
+    run = horae.ok("run", "lines", "-q").out.strip()
+
+    followed = horae("logs", "-f", run)
+    assert (followed.code, (followed.out + followed.err).count("line 3")) == (3, 1)
+    tail = horae("logs", "-f", run, "--tail", "2")
+    assert "line 4\nline 5\n" in tail.out + tail.err
+    assert "line 3" not in tail.out + tail.err
+    grep = horae("logs", "-f", run, "--grep", "e [24]")
+    assert "line 2\nline 4\n" in grep.out + grep.err
+    assert horae("logs", run, "--attempt", "9").code == 4
+    assert horae("run", "wait", "-", input=f"{run}\n").code == 3
+
+
+def test_a_server_that_falls_silent_is_told_as_such() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        asked = client.Client(f"http://127.0.0.1:{mute.getsockname()[1]}", None, None, timeout=0.2)
+        began = time.monotonic()
+        with pytest.raises(client.Failure, match="did not answer: no answer in time") as reading:
+            asked.get("/jobs")
+        with pytest.raises(client.Failure, match="it may have been done") as writing:
+            asked.call("DELETE", "/jobs/x")
+
+    assert time.monotonic() - began < 2
+    assert (reading.value.exit_code, writing.value.exit_code) == (9, 9)
+    assert "horae dev" not in reading.value.hint
+
+
+def test_output_that_cannot_be_written_is_an_error_in_words() -> None:
+    words = [sys.executable, "-m", "horae", "schedule", "explain", "@daily"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -117,6 +117,9 @@ def test_an_endpoint_that_heeds_no_key_is_found_by_its_answers_and_by_its_effect
     assert (code, wrong(verdicts)) == (3, repeats)
     code, verdicts = conform(silent)
     assert (code, verdicts["effects"]) == (0, "cannot be seen")
+    told = json.loads(CliRunner().invoke(main, ["conform", f"{silent}/pay", "--json"]).stdout)
+    assert told["safe"] is None
+    assert not any("not done again" in each["detail"] for each in told["findings"])
 
 
 def test_an_endpoint_that_looks_before_it_locks_fails_at_once(serve: Any) -> None:
@@ -183,7 +186,7 @@ def test_an_endpoint_that_always_fails_is_not_judged_further(serve: Any) -> None
 
 
 def test_nothing_to_judge_is_not_safe(serve: Any) -> None:
-    assert conform("http://127.0.0.1:9")[0] == 4
+    assert conform("http://127.0.0.1:9")[0] == 9
     assert CliRunner().invoke(main, ["conform", "ftp://a"]).exit_code == 2
     assert CliRunner().invoke(main, ["conform", "http://a", "--effects", "http://a/count"]).exit_code == 2
 

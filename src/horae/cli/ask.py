@@ -69,7 +69,9 @@ def _tell(answer: dict[str, Any], name: str) -> None:
     if answer.get("run_id"):
         click.echo(f"  Run     {answer['run_id']}")
     for fact in answer["facts"]:
-        rest = ", ".join(f"{key} {value}" for key, value in fact.items() if key not in ("fact", "value"))
+        if fact.get("value", ...) is None:
+            continue
+        rest = ", ".join(f"{key} {value}" for key, value in fact.items() if key not in ("fact", "value") and value)
         told = f"{fact['fact'].replace('_', ' ')}: {fact.get('value', '')}{f' ({rest})' if rest else ''}"
         click.echo(f"  Fact    {visible(told)}")
     if answer.get("run_id") and answer["verdict"] in ("ran", "running"):

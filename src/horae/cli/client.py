@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from socket import gaierror
 from typing import Any
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
@@ -88,6 +89,11 @@ class Client:
 
         return self.call("POST", where, body, headers={"Idempotency-Key": key or str(uuid4())})
 
+    def change(self, where: str, document: Any, version: int | None) -> Any:
+        """PATCH; with a version, only if it still is that one."""
+        headers = {"If-Match": f'"v{version}"'} if version else {}
+        return self.call("PATCH", where, document, headers=headers)
+
     def call(
         self,
         method: str,
@@ -126,8 +132,9 @@ class Client:
                 content = answer.read()
             except (OSError, HTTPException) as error:
                 self.close()
-                if last or isinstance(error, ConnectionRefusedError):
-                    raise self.unreachable(error) from error
+                # A server that is silent for so long will be silent again.
+                if last or isinstance(error, ConnectionRefusedError | TimeoutError):
+                    raise self.unreachable(error, is_unsure=method != "GET") from error
             else:
                 if last or answer.status not in (429, 503) or where == "/readyz":
                     return answer, content
@@ -171,14 +178,20 @@ class Client:
             self._open.close()
             self._open = None
 
-    def unreachable(self, error: Exception) -> Failure:
-        words = str(error) or type(error).__name__
-        if isinstance(error, ConnectionRefusedError):
-            words = "nobody listens there"
-        elif isinstance(error, TimeoutError):
-            words = "no answer in time"
+    def unreachable(self, error: Exception, *, is_unsure: bool = False) -> Failure:
+        """`is_unsure`: what was asked for may have been done all the same."""
         hint = "Start one with `horae dev`, or name another with --url, HORAE_URL or `horae context use`."
-        return Failure(UNREACHABLE, f"{self.url} cannot be reached: {words}.", code="unreachable", hint=hint)
+        if isinstance(error, ConnectionRefusedError):
+            return Failure(
+                UNREACHABLE, f"{self.url} cannot be reached: nobody listens there.", code="unreachable", hint=hint
+            )
+        words = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        if isinstance(error, gaierror):
+            return Failure(UNREACHABLE, f"{self.url} cannot be reached: {words}.", code="unreachable", hint=hint)
+        if is_unsure:
+            words += "; it may have been done"
+        hint = "Look before you repeat it." if is_unsure else "horae doctor looks what is wrong with it."
+        return Failure(UNREACHABLE, f"{self.url} did not answer: {words}.", code="unreachable", hint=hint)
 
     def limit_wait(self, seconds: float) -> None:
         """From now on, no answer within this time is a `TimeoutError`."""

@@ -7,7 +7,8 @@ import sys
 
 import click
 
-from horae.cli.server import UNAVAILABLE, VIOLATED
+from horae.cli.client import UNREACHABLE
+from horae.cli.server import VIOLATED
 
 
 @click.command()
@@ -21,7 +22,7 @@ def conform(url: str, method: str, body: str, headers: tuple[str, ...], effects:
     """Say whether an endpoint is safe to be called again: sends duplicates, late, reordered and concurrent calls.
 
     It really calls the endpoint, some thirty times with nine keys: use one of a test system.
-    Exit code 0: safe. 3: not.
+    Exit code 0: safe, or nothing wrong as far as it was seen: without --effects the answers alone. 3: not safe.
     """
     from horae.conform import Endpoint, Unreachable, is_safe, try_out
 
@@ -30,15 +31,18 @@ def conform(url: str, method: str, body: str, headers: tuple[str, ...], effects:
             raise click.UsageError(f'{name}: "{address}" is no address; write http://127.0.0.1:8000/path.')
     if effects and "{key}" not in effects:
         raise click.UsageError("--effects: write {key} where the key belongs, as in http://127.0.0.1:8000/count/{key}.")
+    for header in headers:
+        if not header.partition(":")[1]:
+            raise click.UsageError(f'--header: "{header}" has no Name: value.')
     pairs = {name.strip(): value.strip() for name, _, value in (header.partition(":") for header in headers)}
     try:
         findings = try_out(Endpoint(url, method.upper(), body.encode(), pairs, effects))
     except Unreachable as error:
         click.echo(f"error: {error}", err=True)
-        sys.exit(UNAVAILABLE)
+        sys.exit(UNREACHABLE)
     if is_json:
         told = [{"check": each.check, "verdict": each.verdict, "detail": each.detail} for each in findings]
         click.echo(json.dumps({"safe": is_safe(findings), "findings": told}, indent=2))
     else:
         click.echo("\n".join(f"{each.verdict:15}{each.check:18}{each.detail}" for each in findings))
-    sys.exit(0 if is_safe(findings) else VIOLATED)
+    sys.exit(VIOLATED if is_safe(findings) is False else 0)

@@ -22,11 +22,16 @@ def delete_each(session: Session, names: Sequence[str], kind: str, field: str, t
     _for_each(session, names, lambda name: session.client.call("DELETE", path(kind, name)), field, told)
 
 
+def names_of(names: Sequence[str]) -> Sequence[str]:
+    """`-` alone means those on standard input."""
+    return [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else names
+
+
 def _for_each(
     session: Session, names: Sequence[str], work: Callable[[str], dict[str, Any]], field: str, told: str
 ) -> list[dict[str, Any]]:
     """If all failed, the first failure ends the command; if some did, exit code 10."""
-    names = [line.strip() for line in sys.stdin if line.strip()] if list(names) == ["-"] else names
+    names = names_of(names)
     failures: list[tuple[str, Failure]] = []
     done = []
     for name in session.out.track(names, told):

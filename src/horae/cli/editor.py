@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import click
 
-from horae.cli.client import REJECTED, Failure
+from horae.cli.client import REJECTED, USAGE, Client, Failure, path
 from horae.cli.files import checked
 from horae.cli.output import as_yaml
 from horae.cli.yaml_lines import read_documents
@@ -14,14 +17,36 @@ from horae.core.document import render_definition
 from horae.core.job import Definition
 
 
-def edited(job: dict[str, Any]) -> dict[str, Any]:
+def edit_here(client: Client, name: str, version: int | None) -> Any:
+    """What the server says of the changed job; None when nothing was changed. A text that it refuses is kept."""
+    if not (sys.stdin.isatty() or os.environ.get("VISUAL") or os.environ.get("EDITOR")):
+        hint = f"Say what to change: horae job edit {name} --timeout 5m."
+        raise Failure(USAGE, "There is no terminal for an editor.", code="usage", hint=hint)
+    job = client.get(path("jobs", name))
+    text = _edited_text(job)
+    if text is None:
+        return None
+    try:
+        changed = _changed(job, text)
+        return client.change(path("jobs", name), changed, version or job["version"]) if changed else None
+    except Failure as error:
+        with NamedTemporaryFile("w", prefix="horae-", suffix=".yaml", delete=False) as kept:
+            kept.write(text)
+        error.hint = f"{error.hint}\nYour text is kept in {kept.name}.".lstrip()
+        raise
+
+
+def _edited_text(job: dict[str, Any]) -> str | None:
+    fields = render_definition(Definition(name="", type="custom"))
+    head = f"# {job['name']}, version {job['version']}. Save and close to apply; leave unchanged to give up.\n"
+    before = as_yaml({field: job[field] for field in fields})
+    return click.edit(head + before, extension=".yaml", require_save=False)
+
+
+def _changed(job: dict[str, Any], text: str) -> dict[str, Any]:
     """The fields that somebody changed; a line that was taken out goes back to its default."""
     fields = render_definition(Definition(name="", type="custom"))
     before = {field: job[field] for field in fields}
-    head = f"# {job['name']}, version {job['version']}. Save and close to apply; leave unchanged to give up.\n"
-    text = click.edit(head + as_yaml(before), extension=".yaml", require_save=False)
-    if text is None:
-        return {}
     try:
         documents = read_documents(text)
     except ValueError as error:

@@ -29,6 +29,9 @@ PLAIN = {
 }
 
 
+HTTP_FLAGS = ("method", "header", "body")
+
+
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
         click.option("--schedule", "--cron", multiple=True, help="A cron line, '@every 5m', '@daily', …; repeatable."),
@@ -119,23 +122,38 @@ def _target(flags: dict[str, Any]) -> dict[str, Any]:
     if len(given) > 1:
         told = " and ".join(f"--{name}" for name in given)
         raise Failure(USAGE, f"A job does one thing; {told} are several.", code="usage")
+    if flags["http"]:
+        return {"type": "http", "target": {"url": flags["http"], **http_part(flags)}}
+    if stray := [name for name in HTTP_FLAGS if flags[name]]:
+        hint = "Add --http URL, or leave it out."
+        raise Failure(USAGE, f"--{stray[0]} is for jobs that call a URL.", code="usage", hint=hint)
     if not given:
         return {}
-    if flags["http"]:
-        target: dict[str, Any] = {"url": flags["http"]}
-        if flags["method"]:
-            target["method"] = flags["method"].upper()
-        if flags["header"]:
-            split = (each.partition(":") for each in flags["header"])
-            target["headers"] = {name.strip(): value.strip() for name, _, value in split}
-        if flags["body"] is not None:
-            target["body"] = read_json(flags["body"], "--body")
-        return {"type": "http", "target": target}
     if flags["command"]:
         return {"type": "shell", "target": {"command": flags["command"]}}
     if flags["python"]:
         return {"type": "python", "target": {"handler": flags["python"]}}
     return {"type": "noop", "target": {}}
+
+
+def http_part(flags: dict[str, Any]) -> dict[str, Any]:
+    """What the flags say of a call, but for where it goes."""
+    part: dict[str, Any] = {}
+    if flags["method"]:
+        part["method"] = flags["method"].upper()
+    if flags["header"]:
+        part["headers"] = dict(read_header(each) for each in flags["header"])
+    if flags["body"] is not None:
+        part["body"] = read_json(flags["body"], "--body")
+    return part
+
+
+def read_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        hint = "Write --header 'X-Team: billing'."
+        raise Failure(USAGE, f'--header: "{text}" has no NAME: VALUE.', code="usage", hint=hint)
+    return name.strip(), value.strip()
 
 
 def _retry(flags: dict[str, Any]) -> dict[str, Any]:

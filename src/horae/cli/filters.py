@@ -20,9 +20,9 @@ _STATUS = {"dead": "failed", "active": "scheduled", "deleted": "cancelled"}
 _LENGTH = re.compile(r"\d+[smhd]")
 
 
-def filter_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    text = "As in the box of the dashboard: 'status:dead queue:billing due:24h words'."
-    return click.option("-f", "--filter", "filtered", metavar="TEXT", help=text)(command)
+def filter_option(example: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    text = f"As in the box of the dashboard: '{example}'."
+    return click.option("-f", "--filter", "filtered", metavar="TEXT", help=text)
 
 
 def read_filter(text: str | None, known: tuple[str, ...]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from horae.cli.client import CONFLICT, USAGE, Failure, path
 from horae.cli.completion import JOB, job_names
 from horae.cli.copies import copy, rename, rollback
 from horae.cli.each import delete_each, post_each
-from horae.cli.fields import document_of, job_options
+from horae.cli.fields import HTTP_FLAGS, document_of, http_part, job_options
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
@@ -77,7 +78,7 @@ def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **fla
 
 
 @job.command("list")
-@filter_option
+@filter_option("status:paused label:team:ads due:1h words")
 @click.option("--status", help="SCHEDULED, PAUSED, COMPLETED or CANCELLED.")
 @click.option("--health", help="failing, late or never_run.")
 @click.option("--search", "q", help="Part of the name.")
@@ -132,17 +133,21 @@ def show(session: Session, job_name: str) -> None:
 @click.pass_obj
 def edit(session: Session, /, job_name: str, if_version: int | None, **flags: Any) -> None:
     """Change the fields given as flags; without any, open the job in $EDITOR."""
+    if any(flags[name] for name in HTTP_FLAGS) and not flags["http"]:
+        current = session.client.get(path("jobs", job_name))
+        if current["type"] == "http":  # its call stays as it is, but for what the flags say
+            call = {**current["target"], **http_part(flags)}
+            flags |= {**dict.fromkeys(HTTP_FLAGS), "set_": (f"target={json.dumps(call)}", *flags["set_"])}
     document = document_of(flags)
     if not document:
-        from horae.cli.editor import edited
+        from horae.cli.editor import edit_here
 
-        current = session.client.get(path("jobs", job_name))
-        document, if_version = edited(current), if_version or current["version"]
-        if not document:
+        made = edit_here(session.client, job_name, if_version)
+        if made is None:
             session.out.say("Nothing changed.")
             return
-    headers = {"If-Match": f'"v{if_version}"'} if if_version else {}
-    made = session.client.call("PATCH", path("jobs", job_name), document, headers=headers)
+    else:
+        made = session.client.change(path("jobs", job_name), document, if_version)
     session.out.done(made, "name", f"{made['name']} is now version {made['version']}: {_when(made)}")
 
 
@@ -227,8 +232,6 @@ def export(session: Session, job_name: tuple[str, ...], label: str | None, is_cr
 
 
 def shown_change(change: dict[str, Any]) -> str:
-    import json
-
     before, after = (json.dumps(change[side], ensure_ascii=False) for side in ("before", "after"))
     return f"{change['field']} {before} → {after}"
 

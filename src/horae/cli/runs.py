@@ -10,7 +10,7 @@ import click
 from horae.cli import filters
 from horae.cli.client import NOT_FOUND, USAGE, Failure, path
 from horae.cli.completion import job_names, queue_names, run_ids
-from horae.cli.each import post_each
+from horae.cli.each import names_of, post_each
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, paged
@@ -39,7 +39,7 @@ def run_filters(command: Any) -> Any:
     """The flags that choose runs."""
     for option in reversed(
         [
-            filter_option,
+            filter_option("queue:billing due:24h words"),
             click.option("--job", help="Of this job.", shell_complete=job_names),
             click.option("--queue", help="In this queue.", shell_complete=queue_names),
             click.option("--priority", help="high, medium or low."),
@@ -119,11 +119,12 @@ def logs(session: Session, /, name: str, follow: bool, attempt: int | None, tail
     """What a run printed, or the latest run of a job."""
     run_id = name if is_run_id(name) else _latest(session, name)
     if follow:
-        from horae.cli.waiting import wait_for_run
-
-        wait_for_run(session, run_id, has_log=True, timeout=None)
+        _follow(session, run_id, tail, _pattern(grep))
         return
-    text = _picked(session.client.get(path("runs", run_id, "logs"), attempt=attempt), tail, grep)
+    whole = session.client.get(path("runs", run_id, "logs"), attempt=attempt)
+    if not whole and attempt:
+        _check_attempt(session, run_id, attempt)
+    text = _picked(whole, tail, _pattern(grep))
     if session.out.form in ("json", "jsonl", "yaml"):
         session.out.one({"run_id": run_id, "text": text}, "run_id")
     else:
@@ -144,17 +145,35 @@ def _latest(session: Session, job_name: str) -> str:
     return str(begun[0]["run_id"])
 
 
-def _picked(text: str, tail: int | None, grep: str | None) -> str:
-    if tail is None and grep is None:
-        return text
+def _pattern(grep: str | None) -> re.Pattern[str] | None:
     try:
-        pattern = re.compile(grep or "")
+        return None if grep is None else re.compile(grep)
     except re.error as error:
         raise Failure(
             USAGE, f"--grep: {error}.", code="grep", hint="Put \\ before . ( ) [ ] * + ? that mean themselves."
         ) from None
-    lines = [line for line in text.splitlines(keepends=True) if pattern.search(line)]
+
+
+def _picked(text: str, tail: int | None, pattern: re.Pattern[str] | None) -> str:
+    if tail is None and pattern is None:
+        return text
+    lines = [line for line in text.splitlines(keepends=True) if pattern is None or pattern.search(line)]
     return "".join(lines if tail is None else lines[len(lines) - min(tail, len(lines)) :])
+
+
+def _follow(session: Session, run_id: str, tail: int | None, pattern: re.Pattern[str] | None) -> None:
+    """With a tail: the end of what is there already, then what comes after it."""
+    from horae.cli.waiting import Shown, wait_for_run
+
+    seen = "" if tail is None else session.client.get(path("runs", run_id, "logs"))
+    click.echo(_picked(seen, tail, pattern), nl=False)
+    wait_for_run(session, run_id, log=Shown(pattern, skip=len(seen)), timeout=None)
+
+
+def _check_attempt(session: Session, run_id: str, attempt: int) -> None:
+    made = session.client.get(path("runs", run_id))["attempt_number"]
+    if attempt > made:
+        raise Failure(NOT_FOUND, f"Run {run_id} has no attempt {attempt}; its latest is {made}.", code="no_attempt")
 
 
 @run.command("wait")
@@ -165,7 +184,7 @@ def wait(session: Session, run_id: tuple[str, ...], timeout: str | None) -> None
     """Until all of them ended; exit code 3 if one did badly."""
     from horae.cli.waiting import wait_for_runs
 
-    wait_for_runs(session, run_id, has_log=False, timeout=timeout)
+    wait_for_runs(session, names_of(run_id), log=None, timeout=timeout)
 
 
 @run.command("cancel")
@@ -186,6 +205,7 @@ def retry(session: Session, run_id: tuple[str, ...], is_waited: bool, follow: bo
     """One more attempt of the same run."""
     done = post_each(session, run_id, ("runs", "retry"), "run_id", "Once more:")
     if is_waited or follow:
-        from horae.cli.waiting import wait_for_runs
+        from horae.cli.waiting import Shown, wait_for_runs
 
-        wait_for_runs(session, [each["run_id"] for each in done], has_log=follow, timeout=timeout)
+        log = Shown() if follow else None
+        wait_for_runs(session, [each["run_id"] for each in done], log=log, timeout=timeout)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import REJECTED
+from horae.cli.client import REJECTED, USAGE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Group, Session
 from horae.cli.times import now, read_time
@@ -79,6 +79,8 @@ def between(session: Session, line: tuple[str, ...], start: str, end: str, timez
 
     zone = timezone or "UTC"
     from_us, to_us = _instant(start, "--from", timezone), _instant(end, "--to", timezone)
+    if to_us <= from_us:
+        raise Failure(USAGE, "--to must come after --from.", code="usage", hint="Swap them.")
     found = _read(line, zone, from_us)
     due: list[int] = []
     at_us = next_after(found, from_us - 1)

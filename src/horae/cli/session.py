@@ -103,11 +103,22 @@ class Command(click.Command):
             # Whoever read us has seen enough. What is left in the buffer must not raise again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+        except OSError as error:
+            _close_output(error)
         except click.ClickException:
             raise
         except Exception as error:  # noqa: BLE001 - what is not ours is raised again
             _suggest(error, ctx)
             _end(error)
+
+
+def _close_output(error: OSError) -> NoReturn:
+    """A full disk, say: what was to be written cannot be, and must not be tried again at exit."""
+    from horae.cli.client import FAILED
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    click.echo(f"error[output]: {error.strerror or error}.", err=True)
+    sys.exit(FAILED)
 
 
 class Group(click.Group):

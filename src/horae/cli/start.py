@@ -43,9 +43,9 @@ def start(
     if not (flags["wait"] or flags["follow"]):
         session.out.done(made, "run_id", f"Run {made['run_id']}\nNext: horae logs -f {made['run_id']}")
         return
-    from horae.cli.waiting import wait_for_run
+    from horae.cli.waiting import Shown, wait_for_run
 
-    wait_for_run(session, made["run_id"], has_log=flags["follow"], timeout=flags["timeout"])
+    wait_for_run(session, made["run_id"], log=Shown() if flags["follow"] else None, timeout=flags["timeout"])
 
 
 def _payload(text: str | None, args: tuple[str, ...]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ SPEC = (
 @click.argument("job_name", metavar="[JOB]", required=False, shell_complete=job_names)
 @click.option("--from", "start", help="From this time on: 09:00, +2h. Default: now.")
 @click.option("--for", "length", help="Over this length of time: 1h, 7d.")
-@filter_option
+@filter_option("queue:billing label:team:ads words")
 @click.option("--queue", help="In this queue.")
 @click.option("--label", help="With this label, NAME:VALUE.")
 @click.option("--count", type=click.IntRange(1, 100_000), default=20, show_default=True, help="At most so many.")

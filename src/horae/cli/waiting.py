@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -18,47 +19,79 @@ from horae.cli.times import read_length
 STREAM_SECONDS = 60.0
 
 
-def wait_for_run(session: Session, run_id: str, *, has_log: bool, timeout: str | None) -> None:
+class Shown:
+    """What is shown of a log that is followed: whole lines that fit the pattern, after the first `skip` characters."""
+
+    def __init__(self, pattern: re.Pattern[str] | None = None, skip: int = 0) -> None:
+        self._pattern = pattern
+        self._skip = skip
+        self._rest = ""
+
+    def take(self, text: str) -> str:
+        skipped = min(self._skip, len(text))
+        self._skip -= skipped
+        text = text[skipped:]
+        if self._pattern is None:
+            return text
+        *lines, self._rest = (self._rest + text).split("\n")
+        return "".join(f"{line}\n" for line in lines if self._pattern.search(line))
+
+    def end(self) -> str:
+        rest, self._rest = self._rest, ""
+        return f"{rest}\n" if rest and self._pattern is not None and self._pattern.search(rest) else ""
+
+
+def wait_for_run(session: Session, run_id: str, *, log: Shown | None, timeout: str | None) -> None:
     """Returns when it succeeded; otherwise ends the command with exit code 3, or 8 when the time is up."""
-    wait_for_runs(session, [run_id], has_log=has_log, timeout=timeout)
+    wait_for_runs(session, [run_id], log=log, timeout=timeout)
 
 
-def wait_for_runs(session: Session, run_ids: Sequence[str], *, has_log: bool, timeout: str | None) -> None:
+def wait_for_runs(session: Session, run_ids: Sequence[str], *, log: Shown | None, timeout: str | None) -> None:
     """The time is for all of them together; one that ended badly does not keep from waiting for the others."""
     deadline = None if timeout is None else time.monotonic() + read_length(timeout, "--timeout")
     is_good = True
     for run_id in run_ids:
-        follow_log(session, run_id, is_shown=has_log, deadline=deadline)
+        try:
+            follow_log(session, run_id, log=log, deadline=deadline)
+        except KeyboardInterrupt:
+            session.out.say(f"\nRun {run_id} goes on. horae run cancel {run_id} ends it.")
+            raise
         session.client.limit_wait(STREAM_SECONDS)
         run = session.client.get(path("runs", run_id))
         if not session.out.is_for_people:
             session.out.one(run, "run_id")
-        session.out.say(told_end(run) if len(run_ids) == 1 else f"{run_id} {told_end(run)}")
+        # The output that an error often ends with has just been shown.
+        told = told_end(run, is_brief=log is not None)
+        session.out.say(told if len(run_ids) == 1 else f"{run_id} {told}")
         is_good = is_good and run["status"] == "SUCCEEDED"
     if not is_good:
         sys.exit(ENDED_BADLY)
 
 
-def told_end(run: dict[str, Any]) -> str:
+def told_end(run: dict[str, Any], *, is_brief: bool = False) -> str:
     took = "" if run["duration_ms"] is None else f" in {shown_length(run['duration_ms'] / 1000)}"
     attempts = f", attempt {run['attempt_number']} of {run['max_attempts']}" if run["max_attempts"] > 1 else ""
     sign = "✓" if run["status"] == "SUCCEEDED" else "✗"
     why = f": {run['reason']}" if run["reason"] else ""
-    error = visible(f"\n{run['error_message']}") if run["error_message"] else ""
+    error = run["error_message"] or ""
+    error = visible(f"\n{error.partition(chr(10))[0] if is_brief else error}") if error else ""
     return f"{sign} {run['status'].lower()}{took}{attempts}{why}{error}"
 
 
-def follow_log(session: Session, run_id: str, *, is_shown: bool, deadline: float | None = None) -> None:
+def follow_log(session: Session, run_id: str, *, log: Shown | None, deadline: float | None = None) -> None:
     """Until the run has ended; a connection that breaks is made anew where it stopped."""
     last_id, failures = None, 0
     while True:
         try:
             for event_id, name, data in _events(session, run_id, last_id, deadline):
                 last_id, failures = event_id or last_id, 0
+                if name not in ("end", "log"):
+                    continue
+                if log is not None:
+                    text = log.end() if name == "end" else log.take(data["text"])
+                    click.echo(text, nl=False, err=not session.out.is_for_people)
                 if name == "end":
                     return
-                if name == "log" and is_shown:
-                    click.echo(data["text"], nl=False, err=not session.out.is_for_people)
         except (OSError, HTTPException) as error:
             _check_time(run_id, deadline)
             failures += 1
