@@ -422,6 +422,14 @@ async def test_past_without_a_record_is_told_as_it_is(
     assert "no longer kept" in why.text
 
 
+async def test_the_name_of_a_deleted_job_leads_to_its_id(world: World, store: Store, why: Asking) -> None:
+    job = await world.job(name="gone")
+    await store.delete_job(None, TENANT, "gone", "test")
+
+    with pytest.raises(NotFound, match=job):
+        await why("gone")
+
+
 async def test_an_unknown_job_is_an_error(why: Asking) -> None:
     with pytest.raises(NotFound):
         await why("nobody")

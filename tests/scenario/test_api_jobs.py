@@ -55,6 +55,23 @@ async def test_a_name_can_be_taken_only_once(api: Api):
     assert "report" in problem["detail"]
 
 
+async def test_the_past_of_a_deleted_job_is_found_by_the_id_that_its_name_leads_to(api: Api):
+    made = await create(api)
+    await api.delete("jobs/report")
+
+    for path in ("jobs/report/history", "jobs/report/runs", "runs?job=report"):
+        assert made["job_id"] in assert_problem(await api.get(path), 404, "not_found")["detail"]
+    assert (await api.get(f"jobs/{made['job_id']}/runs")).status_code == 200
+
+
+async def test_the_id_of_a_job_is_no_name_for_another(api: Api):
+    made = await create(api)
+
+    assert_problem(await api.post("jobs", json={"name": made["job_id"], "type": "noop"}), 409, "name_taken")
+    await api.post("jobs", json={"name": "other", "type": "noop"})
+    assert_problem(await api.patch("jobs/other", json={"name": made["job_id"]}), 409, "name_taken")
+
+
 async def test_every_fault_of_a_job_is_named_at_once(api: Api):
     answer = await api.post("jobs", json={"schedule": "61 9 * * *", "timezone": "Europe/Berln", "retires": 3})
 

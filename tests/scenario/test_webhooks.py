@@ -348,3 +348,11 @@ async def test_a_name_is_taken_once(api: Api, receiver: Any):
     await hook(api, receiver, "run.failed")
     again = await api.post("webhooks", json={"name": "ops", "url": receiver.url, "events": ["run.failed"]})
     assert_problem(again, 409, "name_taken")
+
+
+async def test_the_id_of_a_webhook_is_no_name_for_another(api: Api, receiver: Any):
+    await hook(api, receiver, "run.failed")
+    id_ = (await api.get("webhooks/ops")).json()["id"]
+    other = await api.post("webhooks", json={"name": id_, "url": receiver.url, "events": ["run.failed"]})
+
+    assert_problem(other, 409, "name_taken")

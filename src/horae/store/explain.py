@@ -7,14 +7,13 @@ from typing import Any
 
 from horae.core.access import serves
 from horae.core.document import schedule_of
-from horae.core.errors import NotFound
 from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
 from horae.core.job import Definition, bucket_of, need_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.store.database import Row, Rows, Statement, Steps, viewing
-from horae.store.jobs import FIND, decode
-from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, WORKERS
+from horae.store.jobs import decode
+from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, WORKERS, find
 
 JOB = Statement("""
 SELECT j.id, j.tenant, j.name, j.created_us, j.state, t.due_us, t.fired, horae_now() AS now_us,
@@ -57,10 +56,7 @@ LIMITS_OF = Statement("SELECT queue, is_paused FROM limits WHERE tenant = :tenan
 @viewing
 def facts(tenant: str, word: str, at_us: int | None) -> Steps[Facts]:
     """`at_us` None is the job's next due time; without one, that of its latest run; else now."""
-    found = yield FIND(tenant=tenant, word=word)
-    if not found:
-        raise NotFound(f'There is no job "{word}".')
-    job = (yield JOB(id=found[0]["id"]))[0]
+    job = (yield JOB(id=(yield from find(tenant, word))))[0]
     versions = [
         Version(v["version"], decode(v["spec"]), v["created_us"]) for v in reversed((yield VERSIONS(id=job["id"])))
     ]

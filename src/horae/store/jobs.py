@@ -20,8 +20,11 @@ from horae.store.notices import WATCH, watches
 from horae.store.quotas import ADD_JOBS, NOW_AND_QUOTA, reserve_queued, room_for_jobs, too_many_jobs
 
 # One index look-up a name, and NULL for a free one: as an IN it was planned as a loop over all names of the tenant.
+# A job is found by its id or its name, so the id of one is a name that no other may have.
 NAMES_TAKEN = Statement("""
-SELECT (SELECT j.name FROM jobs j WHERE j.tenant = :tenant AND j.name = wanted.name AND j.state <> 'deleted') AS name
+SELECT coalesce(
+    (SELECT j.name FROM jobs j WHERE j.tenant = :tenant AND j.name = wanted.name AND j.state <> 'deleted'),
+    (SELECT j.id FROM jobs j WHERE j.id = wanted.name AND j.tenant = :tenant)) AS name
 FROM {rows:wanted(name text)}
 """)
 

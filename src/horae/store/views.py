@@ -113,10 +113,16 @@ def now() -> Steps[int]:
     return int((yield NOW())[0]["now_us"])
 
 
+DELETED = Statement("SELECT id FROM jobs WHERE tenant = :tenant AND name = :name ORDER BY id DESC LIMIT 1")
+
+
 def find(tenant: str, word: str) -> Steps[str]:
+    """A deleted job has a past that can be read, by its id: whoever has its name alone is told."""
     found = yield FIND(tenant=tenant, word=word)
     if not found:
-        raise NotFound(f'There is no job "{word}".')
+        gone = yield DELETED(tenant=tenant, name=word)
+        more = f" One of this name was deleted: ask for {gone[0]['id']}." if gone else ""
+        raise NotFound(f'There is no job "{word}".{more}')
     return str(found[0]["id"])
 
 

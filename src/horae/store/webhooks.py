@@ -20,10 +20,11 @@ LOCK = Statement(f"""
 SELECT {_COLUMNS}, b.sealed
 FROM webhooks b
 WHERE b.tenant = :tenant AND (b.id = :word OR b.name = :word)
+ORDER BY CASE WHEN b.id = :word THEN 0 ELSE 1 END
 FOR UPDATE OF b
 """)
 
-TAKEN = Statement("SELECT 1 AS n FROM webhooks WHERE tenant = :tenant AND name = :name AND id <> :id")
+TAKEN = Statement("SELECT 1 AS n FROM webhooks WHERE tenant = :tenant AND (name = :name OR id = :name) AND id <> :id")
 
 INSERT = Statement("""
 INSERT INTO webhooks (id, tenant, name, url, events, late_us, is_active, sealed, created_us, updated_us)
