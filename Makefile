@@ -88,6 +88,7 @@ $(SETUP): requirements.txt pyproject.toml $(UV)
 		|| $(BIN)/pip install $(PIP_QUIET) --require-hashes -r requirements.txt
 	$(UV) pip install --quiet --python $(BIN)/python --offline --no-deps --no-build-isolation --editable . \
 		|| $(BIN)/pip install $(PIP_QUIET) --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src # where Python may not write beside the sources, every start would compile them anew
 	@touch $@
 
 $(UV):
