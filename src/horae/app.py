@@ -215,7 +215,9 @@ class App:
             remote.wake()
 
         return make_app(
-            commands=Commands(self.store, self._vault, new_id, wake, self._allow),
+            commands=Commands(
+                self.store, self._vault, new_id, wake, self._allow, rules_changed=self._node.rules_changed
+            ),
             views=self.store,
             access=access,
             around=Around(self._explain, self._export, self._not_ready, remote, self._stopping.is_set),

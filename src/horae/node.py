@@ -126,6 +126,12 @@ class Node:
         for loop in self._loops:
             loop.hear()
 
+    def rules_changed(self) -> None:
+        """A pause that was answered holds here at once; the workers of other processes find it within a second."""
+        if self.worker is not None:
+            self.worker.look_anew()
+        self.wake()
+
     async def stop(self) -> None:
         """Leases go first, then running work ends or goes back; heartbeats go on until it has."""
         if self.shards is not None:

@@ -86,6 +86,20 @@ async def test_a_worker_whose_slots_come_free_later_looks_again_before_it_claims
 
 
 @virtual
+async def test_a_pause_holds_in_its_own_process_from_the_moment_it_is_answered() -> None:
+    async with Horae() as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        await horae.run("a")
+        await horae.advance(0.2)  # what holds lines back was looked up just now
+        await horae.commands.fleet.change_queue(horae.caller, "default", {"is_paused": True}, None)
+        horae.nodes[0].rules_changed()
+        await horae.run("a")
+        await horae.advance(5)
+
+        assert sorted(run["status"] for run in await horae.runs("a")) == ["queued", "succeeded"]
+
+
+@virtual
 async def test_a_worker_told_to_stop_while_it_looks_claims_nothing() -> None:
     async with Horae(executors={"noop": Slow()}) as horae:
         await horae.advance(5)

@@ -30,8 +30,8 @@ __all__ = [
 
 
 class Commands:
-    """`wake` tells the movers of this process that there is something new; they would find it anyway. `allow` are the
-    address ranges besides public ones that a job may name.
+    """`wake` tells the movers of this process that there is something new, `rules_changed` that a queue or a tenant has
+    other limits; they would find it anyway. `allow` are the address ranges besides public ones that a job may name.
     """
 
     def __init__(
@@ -42,6 +42,7 @@ class Commands:
         wake: Callable[[], None],
         allow: Allow = (),
         random: Callable[[int], bytes] = token_bytes,
+        rules_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.allow = allow
         self.jobs = JobCommands(store, new_id, wake, allow)
@@ -51,5 +52,5 @@ class Commands:
         self.secrets = SecretCommands(store, vault)
         self.webhooks = WebhookCommands(store, vault, new_id, wake, random)
         self.keys = KeyCommands(store, new_id, random)
-        self.tenants = TenantCommands(store)
-        self.fleet = FleetCommands(store, wake)
+        self.tenants = TenantCommands(store, rules_changed)
+        self.fleet = FleetCommands(store, rules_changed)

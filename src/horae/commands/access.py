@@ -37,24 +37,27 @@ class KeyCommands:
 
 
 class TenantCommands:
-    def __init__(self, store: TenantStore) -> None:
+    def __init__(self, store: TenantStore, rules_changed: Callable[[], None]) -> None:
         self._store = store
+        self._rules_changed = rules_changed
 
     async def create(self, caller: Caller, tenant: str, fields: dict[str, Any], once: Once | None) -> str:
         return await self._store.create_tenant(caller.asked(once), tenant, fields)
 
     async def change(self, caller: Caller, tenant: str, fields: dict[str, Any]) -> str:
-        return await self._store.change_tenant(caller.asked(None), tenant, fields)
+        changed = await self._store.change_tenant(caller.asked(None), tenant, fields)
+        self._rules_changed()
+        return changed
 
 
 class FleetCommands:
-    def __init__(self, store: QueueStore, wake: Callable[[], None]) -> None:
+    def __init__(self, store: QueueStore, rules_changed: Callable[[], None]) -> None:
         self._store = store
-        self._wake = wake
+        self._rules_changed = rules_changed
 
     async def change_queue(self, caller: Caller, queue: str, fields: dict[str, Any], once: Once | None) -> None:
         await self._store.change_queue(caller.asked(once), caller.tenant, queue, fields)
-        self._wake()
+        self._rules_changed()
 
     async def drain_worker(self, caller: Caller, worker: str, once: Once | None) -> None:
         await self._store.ask_to_drain(caller.asked(once), caller.tenant, worker)

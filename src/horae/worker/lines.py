@@ -88,6 +88,9 @@ class Lines:
     def _limits_of(self, bucket: Bucket) -> tuple[Limit | None, Limit | None]:
         return self._limits.get((bucket.tenant, "")), self._limits.get((bucket.tenant, bucket.queue))
 
+    def forget_limits(self) -> None:
+        self._limits_at = float("-inf")
+
     async def _refresh_limits(self) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._limits_at >= LIMITS_SECONDS:

@@ -136,6 +136,11 @@ class Worker:
             self._more = []
         return 0.0 if claimed else BUSY_SECONDS
 
+    def look_anew(self) -> None:
+        """What is known of the lines, and of what holds them back, counts no longer."""
+        self._more = []
+        self._lines.forget_limits()
+
     async def _claim(self, due: list[tuple[str, Bucket]], room: int) -> int:
         free = [line for line in due if not line[1].is_gated]
         if room <= PART or not free:
