@@ -42,6 +42,7 @@ def test_faults_are_told_with_place_and_hint_on_standard_error(horae: Shell) -> 
     ("words", "code", "told"),
     [
         (["jbo"], 2, 'Did you mean "horae job"'),
+        (["worker", "emp"], 2, "horae worker emp:app"),
         (["job", "create"], 2, "Missing argument"),
         (["job", "create", "x", "--http", "https://a.example", "--command", "y"], 2, "one thing"),
         (["job", "create", "x", "--payload", "{"], 2, "not JSON"),
@@ -210,8 +211,9 @@ def test_a_terminal_gets_a_table_with_colours_unless_told_otherwise(horae: Shell
 def test_a_question_on_a_terminal_is_answered(horae: Shell) -> None:
     horae.ok("job", "create", "kept", "--noop")
 
-    code, _ = horae.on_terminal("job", "delete", "kept", typed=b"n\n")
-    assert code == 130
+    code, told = horae.on_terminal("job", "delete", "kept", typed=b"n\n")
+    assert code == 1
+    assert "Nothing was done." in told
     assert horae("job", "show", "kept").code == 0
     code, _ = horae.on_terminal("job", "delete", "kept", typed=b"y\n")
     assert code == 0

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from horae.cli import filters
-from horae.cli.client import CONFLICT, USAGE, Failure, path
+from horae.cli.client import CONFLICT, FAILED, USAGE, Failure, path
 from horae.cli.completion import JOB, job_names
 from horae.cli.copies import copy, rename, rollback
 from horae.cli.each import delete_each, post_each
@@ -243,7 +243,9 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Failure(USAGE, "Nobody is there to be asked.", code="usage", hint="Add --yes.")
-    click.confirm(question, abort=True, err=True)
+    if not click.confirm(question, err=True):
+        click.echo("Nothing was done.", err=True)
+        sys.exit(FAILED)
 
 
 def _when(made: dict[str, Any]) -> str:

@@ -104,6 +104,8 @@ class Workers(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if ":" not in args[0] and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f'There is no verb "{args[0]}". To run the handlers of a module: horae worker {args[0]}:app.')
         return super().resolve_command(ctx, ["run", *args] if ":" in args[0] else args)
 
 
