@@ -79,6 +79,14 @@ async def test_a_run_is_taken_logged_and_completed(api: Api):
     assert (worker["worker_id"], worker["node"], worker["needs"]) == ("remote:default:w1", "a-host", ["handler:report"])
 
 
+async def test_run_and_fence_come_before_what_others_wrote(api: Api):
+    await given(api, payload={"fence": 1, "run_id": "another"})
+
+    (run,) = await claim(api)
+
+    assert list(run)[:2] == ["run_id", "fence"]
+
+
 async def test_only_runs_of_its_handlers_and_queues_are_taken(api: Api):
     await given(api)
     await api.post("jobs", json={"name": "elsewhere", "type": "custom", "queue": "slow", "schedule": "@now"})

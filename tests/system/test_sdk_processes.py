@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -192,52 +191,6 @@ def test_a_frozen_worker_gives_its_runs_up_when_it_wakes(
         assert (ended.status, ended.attempt_number) == ("SUCCEEDED", 2)
         wait_for(lambda: notes(tmp_path, "stopped"))
         assert notes(tmp_path, "end") == [[run.run_id, "2"]]
-
-
-def test_the_shell_worker_of_the_docs_loses_its_run_when_it_is_killed(start: Start, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "remote-workers.md").read_text()
-    (tmp_path / "worker.sh").write_text(page.split("<<'END'\n")[1].split("\nEND\n")[0])
-    greet = tmp_path / "greet"
-    greet.write_text("#!/bin/sh\ngrep -o '\"fence\":[0-9]*' >> fences\nsleep $(cat seconds)\necho done\n")
-    greet.chmod(0o755)
-    (tmp_path / "seconds").write_text("60")
-    horae = start("dev", *QUICK[:2], "--visibility-seconds", "3", "--heartbeat-seconds", "1")
-    with Client(address(horae)) as client, shell_workers(tmp_path, horae) as begin:
-        client.jobs.create("greet", timeout="100s")
-        first = begin()
-        run = client.jobs.run("greet")
-        wait_for((tmp_path / "fences").exists)
-        first.kill()
-        (tmp_path / "seconds").write_text("0")
-        begin()
-
-        ended = run.wait(timeout_seconds=30)
-        assert (ended.status, ended.attempt_number) == ("SUCCEEDED", 2)
-        assert ended.logs() == "done\n"
-        old, new = (int(line.partition(":")[2]) for line in (tmp_path / "fences").read_text().split())
-        assert old < new
-        late = horae.call("POST", f"/v1/runs/{run.run_id}/complete", {"fence": old, "status": "succeeded"})
-        assert (late[0], late[1]["code"]) == (409, "stale_fence")
-
-
-@contextmanager
-def shell_workers(folder: Path, horae: Process) -> Iterator[StartWorker]:
-    """Each in a session of its own, so that its work can be ended with it."""
-    workers: list[subprocess.Popen[bytes]] = []
-
-    def begin() -> subprocess.Popen[bytes]:
-        command = ["/bin/sh", "worker.sh", f"{address(horae)}/api/v1"]
-        with (folder / f"shell-{len(workers)}.log").open("w") as file:
-            workers.append(subprocess.Popen(command, cwd=folder, stdout=file, stderr=file, start_new_session=True))
-        return workers[-1]
-
-    try:
-        yield begin
-    finally:
-        for worker in workers:
-            with suppress(ProcessLookupError):
-                os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
 
 
 def test_a_worker_on_the_database_is_a_worker_like_any_other(
