@@ -93,6 +93,32 @@ def test_words_of_the_protocol_in_a_payload_do_not_mislead_it(start: Start, begi
         assert lines_of(tmp_path / "done") == ["once"]
 
 
+@pytest.mark.parametrize(
+    ("output", "log"),
+    [
+        (b'\x1b[31mred\x1b[0m\r\n\ttab "quoted" \\n % \x01\x1f\n', None),
+        (b"caf\xe9 \xff in Latin-1, \x00 and ", "caf  in Latin-1,  and \n"),
+        ("".join(f"{n} naïve ☃ {'.' * 80}\n" for n in range(1500)).encode(), None),
+        ("☃".encode() * 70_000 + b"\n" + b"\x1b" * 100_000 + b"\n", None),
+    ],
+    ids=["control characters", "not UTF-8", "many lines", "long lines"],
+)
+def test_the_log_is_all_that_was_printed(
+    start: Start, begin: Begin, tmp_path: Path, output: bytes, log: str | None
+) -> None:
+    (tmp_path / "printed").write_bytes(output)
+    greet(tmp_path, "cat printed")
+    horae = start("dev", *QUICK)
+    with Client(address(horae)) as client:
+        client.jobs.create("greet")
+        run = client.jobs.run("greet")
+        begin(address(horae))
+
+        ended = run.wait(timeout_seconds=30)
+        assert ended.status == "SUCCEEDED"
+        assert ended.logs() == (log or output.decode())
+
+
 def test_a_run_that_was_cancelled_ends_so(start: Start, begin: Begin, tmp_path: Path) -> None:
     greet(tmp_path, "touch begun", "exec sleep 60")
     horae = start("dev", *QUICK)
