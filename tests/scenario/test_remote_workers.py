@@ -21,8 +21,8 @@ ADMIN = "an-admin-key"
 
 
 def client(store: Store, access: Access | None = None, **more: Any) -> Api:
-    app = app_over(store, access)
-    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=f"{ADDRESS}/api/v1/", **more)
+    app = app_over(store, access, **more)
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=f"{ADDRESS}/api/v1/")
 
 
 @pytest.fixture
