@@ -50,6 +50,21 @@ async def test_a_payload_goes_over_the_arguments_and_secrets_stay_out_of_the_log
 
 
 @virtual
+async def test_a_job_declared_without_parentheses_runs_when_it_is_asked_for():
+    app = App()
+
+    @app.job
+    def report(region: str = "eu") -> str:
+        return region
+
+    async with Horae(app) as horae:
+        run_id = await horae.run("report")
+        await horae.advance(seconds=2)
+
+        assert [run["id"] for run in await horae.runs("report")] == [run_id]
+
+
+@virtual
 async def test_what_a_handler_raises_decides_what_follows():
     app = App()
     tries: dict[str, int] = {}

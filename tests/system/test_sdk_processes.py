@@ -246,6 +246,17 @@ def test_a_bad_declaration_is_told_with_its_place(start: Start, tmp_path: Path) 
     assert f"{tmp_path}/bad.py:5" in done.stderr
 
 
+def test_a_declaration_that_makes_no_sense_is_told_without_a_trace(tmp_path: Path) -> None:
+    text = "from horae import App\napp = App()\n\n\n@app.job(args=5)\ndef bad(): ...\n"
+    (tmp_path / "bad.py").write_text(text)
+
+    done = run_worker(tmp_path, "bad:app")
+
+    assert done.returncode == 2
+    assert f"{tmp_path}/bad.py:5: args is 5." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def run_worker(folder: Path, word: str, **environment: str) -> Any:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
     command = [sys.executable, "-m", "horae", "worker", word]
