@@ -106,7 +106,7 @@ def test_a_worker_over_http_saves_its_jobs_runs_them_and_drains(
         assert (job.labels, job.description) == ({"team": "bi"}, "Says hello.")
 
         held = client.jobs.run("slow", payload={"seconds": 1})
-        wait_for(lambda: client.runs.get(held.run_id).status == "RUNNING")
+        wait_for(lambda: notes(tmp_path, "start"))  # RUNNING it is before the answer to its claim has come
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(20) == 0
         assert client.runs.get(held.run_id).status == "SUCCEEDED"
