@@ -4,7 +4,7 @@
 async def test_report():
     async with Horae(app) as horae:
         await horae.advance(hours=1)
-        assert [run["status"] for run in await horae.runs("report")] == ["succeeded"]
+        assert [run["status"] for run in await horae.runs("report")] == ["SUCCEEDED"]
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from horae.api.shapes import run_answer
 from horae.commands import Caller, Commands, RunRequest
 from horae.config import Settings
-from horae.core.errors import Unavailable
+from horae.core.duration import parse_instant
+from horae.core.errors import HoraeError, Unavailable
 from horae.core.explain import explain
 from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
@@ -35,7 +37,8 @@ from horae.store.store import Store
 from horae.vault import Vault
 from horae.verify.report import Report, check
 
-START_US = 1_800_000_000_000_000  # 2027-01-15T08:00:00Z
+START = "2027-01-15T08:00:00Z"
+START_US = parse_instant(START, "")
 # Between two looks whether the clock may be set forward: every mover has had a turn.
 STEP_SECONDS = 30.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -103,7 +106,8 @@ def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 class Horae:
     """One or more nodes on one store in memory. `app` brings its handlers and jobs, `secrets` those that they name;
-    `executors` replace those of a type; `handlers` are python jobs.
+    `start` is the time at the beginning, RFC 3339 or a datetime with a time zone; `executors` replace those of a type;
+    `handlers` are python jobs.
     """
 
     def __init__(
@@ -114,13 +118,13 @@ class Horae:
         nodes: int = 1,
         executors: Mapping[str, Executor] | None = None,
         handlers: Mapping[str, Handler] | None = None,
-        start_us: int = START_US,
+        start: datetime | str = START,
         **settings: Any,
     ) -> None:
         self._app = app or App()
         self._secrets = dict(secrets or {})
         handlers = {**self._app.handlers, **(handlers or {})}
-        self._start_us = start_us
+        self._start_us = _instant(start)
         self._skew_us = 0
         self._settings = Settings(database_url="sqlite:///:memory:", is_dev=True, **settings)
         self._retention_us = round(self._settings.retention_days * 86_400_000_000)
@@ -143,22 +147,47 @@ class Horae:
         self.store = Store(MemoryDatabase(self._now_us))
         await self.store.migrate()
         await self._group.__aenter__()
+        try:
+            await self._begin()
+        except BaseException as error:
+            await self._end(error)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end(error)
+
+    async def _begin(self) -> None:
         for _ in range(self._count):
             self.add_node()
         self.commands = Commands(self.store, VAULT, self._new_id, self._wake)
         for name, value in self._secrets.items():
             await self.commands.secrets.put(self.caller, name, value)
         for job in self._app.jobs.values():
-            await self.commands.jobs.put(self.caller, job.name, dict(job.document), None, None)
-        return self
+            try:
+                await self.commands.jobs.put(self.caller, job.name, dict(job.document), None, None)
+            except HoraeError as error:
+                error.add_note(f'The job "{job.name}" is declared at {job.place}.')
+                raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _end(self, error: BaseException | None) -> None:
+        """What a test raises comes out as it is. A node that broke has cancelled the test: its error comes instead."""
         for node in self.nodes:
             node.kill()
-        await self._group.__aexit__(kind, error, trace)
-        await self.store.close()
+        cancelled = error if isinstance(error, asyncio.CancelledError) else None
+        try:
+            await self._group.__aexit__(type(cancelled) if cancelled else None, cancelled, None)
+        except BaseExceptionGroup as broken:
+            if error is not None and cancelled is None:
+                error.add_note(f"A node broke as well: {broken.exceptions!r}")
+            elif len(broken.exceptions) == 1:
+                raise broken.exceptions[0] from None
+            else:
+                raise
+        finally:
+            await self.store.close()
 
     def add_node(self, **changes: Any) -> Node:
         settings = Settings(**{**_values(self._settings), **changes})
@@ -188,7 +217,10 @@ class Horae:
 
     async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0) -> None:
         """Time passes, and everything that is due in it happens. A stretch in which nothing can is one step."""
-        end = self._loop.time() + seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        by = seconds + 60 * minutes + 3600 * hours + 86_400 * days
+        if not by >= 0:
+            raise ValueError(f"Time does not go back by {-by:g} s. `jump(seconds)` sets the clock, forwards or back.")
+        end = self._loop.time() + by
         while (left := end - self._loop.time()) > 0:
             quiet = await self._quiet_seconds() if left > STEP_SECONDS else 0
             if quiet > STEP_SECONDS and isinstance(self._loop, VirtualLoop):
@@ -218,10 +250,14 @@ class Horae:
         self._skew_us += round(seconds * 1e6)
 
     async def runs(self, job: str) -> list[dict[str, Any]]:
-        """Oldest first."""
-        names = ("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us")
-        page = await self.store.runs(self.caller.tenant, job, dict.fromkeys(names), None, 1000)
-        return [dict(row) for row in reversed(page.rows)]
+        """As the API answers them, but oldest first."""
+        rows, before = [], None
+        while True:
+            page = await self.store.runs(self.caller.tenant, job, {}, before, 1000)
+            rows += page.rows
+            before = page.before_id
+            if before is None:
+                return [run_answer(row) for row in reversed(rows)]
 
     async def verify(self) -> Report:
         """The check of everything that happened so far against the promise."""
@@ -273,6 +309,15 @@ def fake_context(**fields: Any) -> FakeContext:
         "log": Lines(),
     }
     return FakeContext(**(known | fields))
+
+
+def _instant(start: datetime | str) -> int:
+    if isinstance(start, datetime) and start.utcoffset() is None:
+        raise ValueError(f"start={start!r} has no time zone. Write datetime(…, tzinfo=UTC).")
+    try:
+        return parse_instant(start.astimezone(UTC).isoformat() if isinstance(start, datetime) else start, "start")
+    except HoraeError as error:
+        raise ValueError(f"start: {error}") from None
 
 
 def _values(settings: Settings) -> dict[str, Any]:

@@ -21,8 +21,8 @@ ADMIN = "an-admin-key"
 
 
 def client(store: Store, access: Access | None = None, **more: Any) -> Api:
-    app = app_over(store, access)
-    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=f"{ADDRESS}/api/v1/", **more)
+    app = app_over(store, access, **more)
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url=f"{ADDRESS}/api/v1/")
 
 
 @pytest.fixture
@@ -77,6 +77,14 @@ async def test_a_run_is_taken_logged_and_completed(api: Api):
     assert (await api.get(f"runs/{run_id}/logs")).text == "one\ntwo\n"
     (worker,) = (await api.get("workers")).json()["workers"]
     assert (worker["worker_id"], worker["node"], worker["needs"]) == ("remote:default:w1", "a-host", ["handler:report"])
+
+
+async def test_run_and_fence_come_before_what_others_wrote(api: Api):
+    await given(api, payload={"fence": 1, "run_id": "another"})
+
+    (run,) = await claim(api)
+
+    assert list(run)[:2] == ["run_id", "fence"]
 
 
 async def test_only_runs_of_its_handlers_and_queues_are_taken(api: Api):

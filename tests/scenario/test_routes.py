@@ -22,6 +22,7 @@ from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.world import World
 from tests.scenario.asking import assert_problem, create, end, pointers, run_now
+from tests.scenario.rows import rows_of
 
 Api = httpx2.AsyncClient
 
@@ -142,7 +143,7 @@ async def test_a_backfill_keeps_the_promise_and_explains_itself() -> None:
 
         # Three due times of the pause, and all but the latest of the outage, which run_once made good.
         assert len(done.dues) > 10
-        runs = await horae.runs(job)
+        runs = await rows_of(horae, job)
         assert {run["status"] for run in runs if run["cause"] == "backfill"} == {"succeeded"}
         assert (await horae.verify()).is_clean
         assert (await horae.why(job, done.dues[-1]))["verdict"] == "ran"
@@ -389,7 +390,7 @@ async def test_a_drained_worker_ends_what_it_has_and_takes_nothing_new() -> None
 
         states = {row["id"]: row["state"] for row in await horae.store.workers()}
         assert states == {first.id: "draining", second.id: "active"}
-        assert {run["worker"] for run in await horae.runs(job) if run["status"] == "succeeded"} == {second.id}
+        assert {run["worker"] for run in await rows_of(horae, job) if run["status"] == "succeeded"} == {second.id}
 
 
 async def test_stats_tell_how_things_stand(api: Api, world: World, store: Store, clock: StoreClock):

@@ -11,6 +11,7 @@ from horae.ports import Outcome, Request
 from horae.store.database import Statement, Transaction
 from horae.testing import START_US, Horae, virtual
 from horae.worker import opening
+from tests.scenario.rows import rows_of
 from tests.scenario.scripted import Scripted, failing, sleeping
 
 
@@ -46,7 +47,7 @@ async def test_failures_are_tried_again_with_backoff_and_the_key_stays_the_same(
     async with Horae(executors={"noop": work}) as horae:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
         await horae.advance(30)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"], run["result"]) == ("succeeded", 3, '{"attempt": 3}')
     gaps = [two - one for one, two in zip(work.starts, work.starts[1:], strict=False)]
@@ -61,7 +62,7 @@ async def test_exhausted_attempts_end_in_the_dead_letters() -> None:
     async with Horae(executors={"noop": Scripted(failing(99))}) as horae:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "retries": 1})
         await horae.advance(30)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
         letters = (await horae.store.dead_letters("default", None, {}, None, 10)).rows
 
     assert (run["status"], run["attempt"], run["error"]) == ("failed", 2, "boom")
@@ -84,10 +85,10 @@ async def test_a_running_run_is_cancelled_within_two_seconds() -> None:
     async with Horae(executors={"noop": work}) as horae:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "timeout": "2h"})
         await horae.advance(5)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
         await horae.commands.runs.cancel(horae.caller, run["id"], None)
         await horae.advance(2)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["reason"]) == ("cancelled", "cancelled_by_user")
     assert work.stopped == [run["id"]]
@@ -144,7 +145,7 @@ async def test_an_executor_with_a_bug_fails_the_attempt_and_nothing_else() -> No
     async with Horae(executors={"noop": Scripted(broken)}) as horae:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "retries": 0})
         await horae.advance(5)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["reason"]) == ("failed", "exception")
 
@@ -175,7 +176,7 @@ async def test_a_cap_on_a_queue_holds() -> None:
         await horae.advance(2)
         await horae.commands.runs.trigger(horae.caller, "j", [RunRequest()] * 30, None)
         await horae.advance(30)
-        runs = await horae.runs("j")
+        runs = await rows_of(horae, "j")
 
     assert most == 3
     assert {run["status"] for run in runs} == {"succeeded"}
@@ -242,7 +243,7 @@ async def test_a_run_without_one_of_its_secrets_ends_and_those_beside_it_start()
         for name in ("bad", "good"):
             await horae.run(name)
         await horae.advance(2)
-        (refused,), (started,) = await horae.runs(bad), await horae.runs(good)
+        (refused,), (started,) = await rows_of(horae, bad), await rows_of(horae, good)
 
     assert (refused["status"], refused["reason"]) == ("failed", "payload_rejected")
     assert "There is no secret TWO" in refused["error"]

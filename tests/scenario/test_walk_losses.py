@@ -8,6 +8,7 @@ from typing import Any
 from horae.core.errors import Unavailable
 from horae.store.database import Statement, Transaction
 from horae.testing import START_US, Horae, virtual
+from tests.scenario.rows import rows_of
 from tests.scenario.scripted import Scripted, failing, sleeping
 
 
@@ -68,7 +69,7 @@ async def test_a_drained_node_hands_its_runs_back_and_they_do_not_lose_an_attemp
         holder = next(node for node in horae.nodes if node.worker and node.worker.running)
         await holder.stop()
         await horae.advance(2)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"], run["max_attempts"]) == ("running", 2, 2)
 
@@ -80,7 +81,7 @@ async def test_work_that_ends_within_the_grace_is_not_handed_back() -> None:
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
         await horae.advance(1)
         await horae.nodes[0].stop()
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"]) == ("succeeded", 1)
 
@@ -100,7 +101,7 @@ async def drain_during(horae: Horae, verb: str, *, before: float = 0, after: flo
     job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
     await horae.advance(1)
     await horae.nodes[0].stop()
-    (run,) = await horae.runs(job)
+    (run,) = await rows_of(horae, job)
     return run
 
 
@@ -130,7 +131,7 @@ async def test_a_killed_worker_costs_its_visibility_and_the_run_comes_back() -> 
         await horae.advance(1)
         next(node for node in horae.nodes if node.worker and node.worker.running).kill()
         await horae.advance(15 + 15 + 3)  # visibility, and the dead node's leases
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"]) == ("running", 2)
 
@@ -168,7 +169,7 @@ async def test_without_the_store_work_is_stopped_before_its_lease_ends_and_goes_
         await horae.advance(60)
         away.is_away = False
         await horae.advance(5)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert stopped_after < 15
     assert (run["status"], run["attempt"]) == ("running", 2)
@@ -187,7 +188,7 @@ async def test_an_outage_is_caught_up_by_the_misfire_policy_without_a_restart() 
         await horae.advance(300)
         away.is_away = False
         await horae.advance(60)
-        runs = [run for run in await horae.runs(job) if run["due_us"] <= START_US + 400_000_000]
+        runs = [run for run in await rows_of(horae, job) if run["due_us"] <= START_US + 400_000_000]
 
     assert [run["due_us"] - START_US for run in runs] == [n * 10_000_000 for n in range(1, 41)]
     assert {run["status"] for run in runs} == {"succeeded"}
@@ -200,7 +201,7 @@ async def test_a_claim_whose_answer_was_lost_comes_back_without_losing_an_attemp
         lose(horae, "claim", 1, is_done=True)
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
         await horae.advance(15)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"]) == ("succeeded", 1)
     assert len(work.requests) == 1
@@ -213,7 +214,7 @@ async def test_definitions_that_cannot_be_read_send_the_runs_back() -> None:
         lose(horae, "specs", 2, is_done=False)
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
         await horae.advance(5)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"]) == ("succeeded", 1)
 
@@ -225,7 +226,7 @@ async def test_a_result_whose_answer_was_lost_is_sent_again_and_is_not_called_la
         lose(horae, "settle", 3, is_done=True)
         job = await horae.create({"name": "j", "type": "noop", "schedule": "*/10 * * * * *"})
         await horae.advance(61)
-        runs = [run for run in await horae.runs(job) if run["status"] != "queued"]
+        runs = [run for run in await rows_of(horae, job) if run["status"] != "queued"]
         count = Statement("SELECT count(*) AS n FROM events WHERE kind = 'late_result'")
 
         def steps() -> Any:
@@ -245,7 +246,7 @@ async def test_a_retry_whose_answer_was_lost_is_made_once() -> None:
         lose(horae, "requeue", 1, is_done=True)
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
         await horae.advance(20)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert (run["status"], run["attempt"]) == ("succeeded", 2)
     assert len(work.requests) == 2
@@ -259,7 +260,7 @@ async def test_a_slow_answer_to_a_claim_starts_the_run_once() -> None:
         delay(horae, "claim", 8)
         job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
         await horae.advance(30)
-        (run,) = await horae.runs(job)
+        (run,) = await rows_of(horae, job)
 
     assert len(work.requests) == 1
     assert run["status"] == "succeeded"
@@ -279,7 +280,7 @@ async def test_a_heartbeat_answered_after_the_worker_gave_up_does_not_count_for_
         await horae.advance(11.2)
         assert worker.id != old
         await horae.advance(10)
-        (run,) = await horae.runs("j")
+        (run,) = await rows_of(horae, "j")
 
     assert (run["status"], run["attempt"]) == ("succeeded", 1)
 
@@ -342,7 +343,9 @@ async def test_a_jump_of_the_clock_that_is_not_believed_skips_nothing() -> None:
         await horae.advance(8)
         horae.jump(-3600)
         await horae.advance(60)
-        skipped = [run for run in await horae.runs(job) if run["status"] == "skipped" and run["skip_until_us"] is None]
+        skipped = [
+            run for run in await rows_of(horae, job) if run["status"] == "skipped" and run["skip_until_us"] is None
+        ]
 
     assert skipped == []
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from horae.ports import Log, Outcome, Request
 from horae.testing import Horae, virtual
+from tests.scenario.rows import rows_of
 
 
 class Stubborn:
@@ -39,10 +40,10 @@ async def test_an_executor_that_does_not_keep_the_time_is_stopped() -> None:
         await horae.create({"name": "a", "type": "noop", "timeout": "10s", "retry": {"max_retries": 0}})
         await horae.run("a")
         await horae.advance(20)
-        assert [run["status"] for run in await horae.runs("a")] == ["running"]
+        assert [run["status"] for run in await rows_of(horae, "a")] == ["running"]
         await horae.advance(10)
 
-        (run,) = await horae.runs("a")
+        (run,) = await rows_of(horae, "a")
         assert (run["status"], run["reason"], run["error"]) == ("failed", "timeout", "The attempt did not end in time.")
 
 
@@ -58,7 +59,7 @@ async def test_a_run_that_comes_back_is_not_forgotten_when_its_first_attempt_sto
         worker._give_up("the test says so")
         await horae.advance(minutes=10)
 
-        (run,) = await horae.runs("a")
+        (run,) = await rows_of(horae, "a")
         assert (run["status"], run["attempt"], stubborn.starts) == ("succeeded", 2, 2)
         assert (await horae.verify()).violations == []
 
@@ -82,7 +83,7 @@ async def test_a_worker_whose_slots_come_free_later_looks_again_before_it_claims
         await horae.commands.fleet.change_queue(horae.caller, "default", {"is_paused": True}, None)
         await horae.advance(60)
 
-        assert sorted(run["status"] for run in await horae.runs("a")) == ["queued", "queued", "succeeded"]
+        assert sorted(run["status"] for run in await rows_of(horae, "a")) == ["queued", "queued", "succeeded"]
 
 
 @virtual
@@ -109,7 +110,7 @@ async def test_a_worker_told_to_stop_while_it_looks_claims_nothing() -> None:
         await horae.advance(0.2)
         await horae.nodes[0].stop()
 
-        assert [run["status"] for run in await horae.runs("a")] == ["queued"]
+        assert [run["status"] for run in await rows_of(horae, "a")] == ["queued"]
 
 
 def _answer_late(store: Any, verb: str) -> None:

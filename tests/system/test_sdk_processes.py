@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,7 @@ def test_a_worker_over_http_saves_its_jobs_runs_them_and_drains(
         assert (job.labels, job.description) == ({"team": "bi"}, "Says hello.")
 
         held = client.jobs.run("slow", payload={"seconds": 1})
-        wait_for(lambda: client.runs.get(held.run_id).status == "RUNNING")
+        wait_for(lambda: notes(tmp_path, "start"))  # RUNNING it is before the answer to its claim has come
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(20) == 0
         assert client.runs.get(held.run_id).status == "SUCCEEDED"
@@ -194,52 +193,6 @@ def test_a_frozen_worker_gives_its_runs_up_when_it_wakes(
         assert notes(tmp_path, "end") == [[run.run_id, "2"]]
 
 
-def test_the_shell_worker_of_the_docs_loses_its_run_when_it_is_killed(start: Start, tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "remote-workers.md").read_text()
-    (tmp_path / "worker.sh").write_text(page.split("<<'END'\n")[1].split("\nEND\n")[0])
-    greet = tmp_path / "greet"
-    greet.write_text("#!/bin/sh\ngrep -o '\"fence\":[0-9]*' >> fences\nsleep $(cat seconds)\necho done\n")
-    greet.chmod(0o755)
-    (tmp_path / "seconds").write_text("60")
-    horae = start("dev", *QUICK[:2], "--visibility-seconds", "3", "--heartbeat-seconds", "1")
-    with Client(address(horae)) as client, shell_workers(tmp_path, horae) as begin:
-        client.jobs.create("greet", timeout="100s")
-        first = begin()
-        run = client.jobs.run("greet")
-        wait_for((tmp_path / "fences").exists)
-        first.kill()
-        (tmp_path / "seconds").write_text("0")
-        begin()
-
-        ended = run.wait(timeout_seconds=30)
-        assert (ended.status, ended.attempt_number) == ("SUCCEEDED", 2)
-        assert ended.logs() == "done\n"
-        old, new = (int(line.partition(":")[2]) for line in (tmp_path / "fences").read_text().split())
-        assert old < new
-        late = horae.call("POST", f"/v1/runs/{run.run_id}/complete", {"fence": old, "status": "succeeded"})
-        assert (late[0], late[1]["code"]) == (409, "stale_fence")
-
-
-@contextmanager
-def shell_workers(folder: Path, horae: Process) -> Iterator[StartWorker]:
-    """Each in a session of its own, so that its work can be ended with it."""
-    workers: list[subprocess.Popen[bytes]] = []
-
-    def begin() -> subprocess.Popen[bytes]:
-        command = ["/bin/sh", "worker.sh", f"{address(horae)}/api/v1"]
-        with (folder / f"shell-{len(workers)}.log").open("w") as file:
-            workers.append(subprocess.Popen(command, cwd=folder, stdout=file, stderr=file, start_new_session=True))
-        return workers[-1]
-
-    try:
-        yield begin
-    finally:
-        for worker in workers:
-            with suppress(ProcessLookupError):
-                os.killpg(worker.pid, signal.SIGKILL)
-            worker.wait()
-
-
 def test_a_worker_on_the_database_is_a_worker_like_any_other(
     start: Start, start_worker: StartWorker, postgres_database: str, tmp_path: Path
 ) -> None:
@@ -291,6 +244,17 @@ def test_a_bad_declaration_is_told_with_its_place(start: Start, tmp_path: Path) 
     assert done.returncode == 2
     assert "/schedule" in done.stderr
     assert f"{tmp_path}/bad.py:5" in done.stderr
+
+
+def test_a_declaration_that_makes_no_sense_is_told_without_a_trace(tmp_path: Path) -> None:
+    text = "from horae import App\napp = App()\n\n\n@app.job(args=5)\ndef bad(): ...\n"
+    (tmp_path / "bad.py").write_text(text)
+
+    done = run_worker(tmp_path, "bad:app")
+
+    assert done.returncode == 2
+    assert f"{tmp_path}/bad.py:5: args is 5." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def run_worker(folder: Path, word: str, **environment: str) -> Any:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -15,6 +16,7 @@ import pytest
 from horae.remote_worker import RemoteSettings, run_remote
 from horae.sdk import ApiError, App, AsyncClient, Client, Context
 from horae.sdk.aio import AsyncRun
+from horae.sdk.app import Misdeclared
 from horae.sdk.client import Run
 from horae.sdk.errors import Conflict, Denied, Invalid, NotFound, Stale, Unauthorized, Unavailable, WaitTimeout
 from horae.sdk.wire import EventReader, plain
@@ -281,6 +283,80 @@ def test_two_handlers_of_one_name_are_refused_with_both_places() -> None:
 
     with pytest.raises(ValueError, match=f"{__file__}:.* and {__file__}:"):
         app.handler("a")(lambda: None)
+
+
+def test_a_decorator_without_parentheses_is_a_job_that_runs_on_request() -> None:
+    app = App()
+
+    @app.job
+    def daily_report(region: str = "eu") -> str:
+        """Builds it."""
+        return region
+
+    @app.handler
+    def on_demand() -> int:
+        return 1
+
+    assert (daily_report(), on_demand()) == ("eu", 1)
+    assert app.handlers == {"daily-report": daily_report, "on-demand": on_demand}
+    assert app.jobs["daily-report"].document == {
+        "description": "Builds it.",
+        "type": "python",
+        "target": {"handler": "daily-report"},
+    }
+
+
+def test_a_single_secret_may_stand_alone() -> None:
+    app = App()
+    app.job("a", secrets="TOK")(lambda: None)
+
+    assert app.jobs["a"].document["target"]["secrets"] == {"TOK": "{{ secret.TOK }}"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"args": 5}, "args is 5. Write the arguments by name"),
+        ({"args": {"nope": 1}}, "args has 'nope', and the function has no such parameter. It has region."),
+        ({"args": {"first": 1}}, "no such parameter"),
+        ({"args": {"ctx": 1}}, "ctx is given by horae"),
+        ({"args": {"region": object()}}, "kept as JSON"),
+        ({"args": {"region": float("nan")}}, "kept as JSON"),
+        ({"start_at": datetime(2030, 1, 1)}, "time zone"),  # noqa: DTZ001
+        ({"secrets": 5}, "secrets is 5. Write the names of secrets"),
+        ({"secrets": [5]}, "secrets is [5]"),
+        ({"secrets": {"TOKEN": "correct horse"}}, "Write the names of secrets"),
+        ({"type": "http"}, "type='http' is not for @app.job"),
+        ({"target": {"url": "http://a"}}, "target={'url': 'http://a'} is not for @app.job"),
+    ],
+)
+def test_a_declaration_that_makes_no_sense_fails_at_import_with_its_place(fields: Any, says: str) -> None:
+    app = App()
+
+    def report(first: int = 0, /, region: str = "eu", *, ctx: Context) -> None: ...
+
+    with pytest.raises(Misdeclared) as refused:
+        app.job(schedule="@daily", **fields)(report)
+
+    assert says in str(refused.value)
+    assert str(refused.value).startswith(f"{__file__}:")
+    assert (app.jobs, app.handlers) == ({}, {})
+
+
+@pytest.mark.parametrize("given", [5, object(), partial(print)], ids=["number", "object", "no name"])
+def test_what_is_no_function_with_a_name_is_refused(given: Any) -> None:
+    for decorator in (App().job, App().handler):
+        with pytest.raises(Misdeclared, match="no function with a name"):
+            decorator(given)
+
+
+def test_args_of_a_function_that_takes_any_are_taken() -> None:
+    app = App()
+
+    @app.job(args={"region": "eu"})
+    def report(**more: str) -> None: ...
+
+    assert app.jobs["report"].document["target"]["args"] == {"region": "eu"}
 
 
 async def test_a_worker_over_http_must_name_its_queues() -> None:

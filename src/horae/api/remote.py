@@ -148,7 +148,9 @@ def _worker(call: Call) -> str:
 
 def _claimed(run: Claimed, request: Request) -> JsonObject:
     return {
+        # Both before anything that a user wrote: a shell takes the first number called fence.
         "run_id": run.run_id,
+        "fence": run.token,
         "job_id": run.job_id,
         "job": request.job_name,
         "tenant": run.tenant,
@@ -159,7 +161,6 @@ def _claimed(run: Claimed, request: Request) -> JsonObject:
         "upstream": request.upstream,
         "attempt": run.attempt,
         "max_attempts": run.max_attempts,
-        "fence": run.token,
         "scheduled_for": format_instant(run.due_us),
         "timeout_seconds": request.timeout_seconds,
         "idempotency_key": run.run_id,

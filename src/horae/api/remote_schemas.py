@@ -27,6 +27,7 @@ from horae.api.schema_words import (
 _FENCE: Schema = {"type": "integer", "minimum": 1}
 _RUN: Schema = {
     "run_id": TEXT,
+    "fence": _FENCE,
     "job_id": TEXT,
     "job": TEXT,
     "tenant": TEXT,
@@ -37,7 +38,6 @@ _RUN: Schema = {
     "upstream": {"type": ["object", "null"]},
     "attempt": {"type": "integer", "minimum": 1},
     "max_attempts": {"type": "integer", "minimum": 1},
-    "fence": _FENCE,
     "scheduled_for": TIME,
     "timeout_seconds": NUMBER,
     "idempotency_key": TEXT,

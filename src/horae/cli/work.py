@@ -45,7 +45,7 @@ def work(app: str, url: str | None, *, no_register: bool, **flags: Any) -> None:
 def _load_app(word: str) -> SdkApp:
     from importlib import import_module
 
-    from horae.sdk.app import App
+    from horae.sdk.app import App, Misdeclared
 
     module, _, name = word.partition(":")
     sys.path.insert(0, str(Path.cwd()))
@@ -56,6 +56,8 @@ def _load_app(word: str) -> SdkApp:
             raise
         hint = "Name it as in an import, from the folder that it is in: package.module:app."
         raise Invalid([Fault("MODULE:APP", f'There is no module "{module}".', hint)]) from None
+    except Misdeclared as error:
+        raise Invalid([Fault("MODULE:APP", str(error))]) from None
     except AttributeError:
         raise Invalid(
             [Fault("MODULE:APP", f'"{module}" has no "{name or "app"}".', "Write app = horae.App().")]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack, overload
 
 from horae.sdk.fields import CommonFields
 from horae.sdk.wire import plain
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Misdeclared(ValueError):
+    """A decorator that makes no sense, told when the module is imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,47 +40,130 @@ class App:
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.jobs: dict[str, Declared] = {}
 
+    @overload
+    def job(self, name: F, /) -> F: ...
+
+    @overload
     def job(
         self,
         name: str | None = None,
         *,
         args: Mapping[str, Any] | None = None,
-        secrets: Sequence[str] = (),
+        secrets: str | Sequence[str] = (),
         **fields: Unpack[CommonFields],
-    ) -> Callable[[F], F]:
+    ) -> Callable[[F], F]: ...
+
+    def job(
+        self,
+        name: F | str | None = None,
+        *,
+        args: Mapping[str, Any] | None = None,
+        secrets: str | Sequence[str] = (),
+        **fields: Unpack[CommonFields],
+    ) -> F | Callable[[F], F]:
         """The function does this job. Its name is the function's, with dashes; `args` are given to it by name, under
         the payload of a run; `secrets` are the names of those that `ctx.secrets` holds. The first paragraph of its
-        docstring is the description.
+        docstring is the description. Without parentheses, it is a job that runs when it is asked for.
         """
 
         def declare(function: F) -> F:
-            job = name or function.__name__.replace("_", "-")
-            self._add(job, function)
+            job, place = _name(name, function), _place(function)
+            _refuse_other_work(fields, place)
             target: dict[str, Any] = {"handler": job}
-            if args:
-                target["args"] = dict(args)
+            if args is not None:
+                target["args"] = _args(args, function)
             if secrets:
-                target["secrets"] = {each: f"{{{{ secret.{each} }}}}" for each in secrets}
+                target["secrets"] = {each: f"{{{{ secret.{each} }}}}" for each in _secrets(secrets, place)}
             told = {"description": _description(function), **fields, "type": "python", "target": target}
-            self.jobs[job] = Declared(job, plain(told), _place(function))
+            document = _document(told, place)
+            self._add(job, function)
+            self.jobs[job] = Declared(job, document, place)
             return function
 
-        return declare
+        return declare if name is None or isinstance(name, str) else declare(name)
 
-    def handler(self, name: str | None = None) -> Callable[[F], F]:
+    @overload
+    def handler(self, name: F, /) -> F: ...
+
+    @overload
+    def handler(self, name: str | None = None) -> Callable[[F], F]: ...
+
+    def handler(self, name: F | str | None = None) -> F | Callable[[F], F]:
         """The function does jobs that somebody else defines, by this name."""
 
         def declare(function: F) -> F:
-            self._add(name or function.__name__.replace("_", "-"), function)
+            self._add(_name(name, function), function)
             return function
 
-        return declare
+        return declare if name is None or isinstance(name, str) else declare(name)
 
     def _add(self, name: str, function: Callable[..., Any]) -> None:
         other = self.handlers.get(name)
         if other is not None:
-            raise ValueError(f'There are two handlers "{name}": {_place(other)} and {_place(function)}.')
+            raise Misdeclared(f'There are two handlers "{name}": {_place(other)} and {_place(function)}.')
         self.handlers[name] = function
+
+
+def _name(name: object, function: Callable[..., Any]) -> str:
+    """`name` is the function itself where the decorator was written without parentheses."""
+    own = name if isinstance(name, str) and name else getattr(function, "__name__", None)
+    if not callable(function) or own is None:
+        detail = f"{function!r} cannot be a job: it is no function with a name."
+        raise Misdeclared(f'{detail} Write @app.job("report", …) above one.')
+    return str(own) if own is name else str(own).replace("_", "-")
+
+
+def _refuse_other_work(fields: Mapping[str, Any], place: str) -> None:
+    for field in ("type", "target"):
+        if field in fields:
+            detail = f"{field}={fields[field]!r} is not for @app.job: the job calls the function."
+            raise Misdeclared(f"{place}: {detail} Jobs of other types are made by a client, the CLI or a file.")
+
+
+def _args(args: object, function: Callable[..., Any]) -> dict[str, Any]:
+    place = _place(function)
+    if not isinstance(args, Mapping):
+        raise Misdeclared(f'{place}: args is {args!r}. Write the arguments by name: args={{"region": "eu"}}.')
+    taken = _by_name(function)
+    for name in args:
+        if name == "ctx":
+            raise Misdeclared(f"{place}: ctx is given by horae, not by args.")
+        if taken is not None and name not in taken:
+            has = f"It has {', '.join(taken)}." if taken else "It has none that can be given by name."
+            raise Misdeclared(f"{place}: args has {name!r}, and the function has no such parameter. {has}")
+    return dict(args)
+
+
+def _by_name(function: Callable[..., Any]) -> list[str] | None:
+    """The parameters that can be given by name; None when any can, or nobody knows."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return None
+    return [
+        each.name
+        for each in parameters
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name != "ctx"
+    ]
+
+
+def _secrets(secrets: object, place: str) -> list[str]:
+    """A single one may stand alone."""
+    names = [secrets] if isinstance(secrets, str) else secrets
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in names):
+        raise Misdeclared(f'{place}: secrets is {secrets!r}. Write the names of secrets: secrets=["TOKEN"].')
+    return list(names)
+
+
+def _document(told: Mapping[str, Any], place: str) -> Any:
+    try:
+        document = plain(told)
+        json.dumps(document, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise Misdeclared(f"{place}: A job is kept as JSON: {error}") from None
+    return document
 
 
 def _description(function: Callable[..., Any]) -> str:

@@ -11,9 +11,15 @@ KEEP_ALIVE = Statement("""
 UPDATE workers
 SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
     state = CASE WHEN state = 'drain' THEN 'draining' ELSE state END
-WHERE id = :id AND expires_us > horae_now()
+WHERE id = :id AND expires_us > horae_now() AND state <> 'left'
 RETURNING state
 """)
+
+# The row stays until it is forgotten like that of a lost worker: a claim of this name that was still on its way must
+# not bring it back.
+RETIRE = Statement("UPDATE workers SET state = 'left', running = 0, expires_us = horae_now() WHERE id = :worker")
+
+LEFT = Statement("SELECT id FROM workers WHERE id = :worker AND state = 'left'")
 
 HELD = Statement("""
 SELECT r.id, r.job_id, r.tenant, r.version, r.worker, r.token, r.attempt, r.max_attempts, r.started_us, r.cancel,
@@ -43,6 +49,17 @@ def beat_known(worker: str, running: int, ttl_us: int) -> Steps[str | None]:
     """As `beat`, of a worker that must have joined before: its state, or None when the fleet does not know it."""
     rows = yield KEEP_ALIVE(id=worker, ttl_us=ttl_us, running=running)
     return rows[0]["state"] if rows else None
+
+
+@statement
+def retire(worker: str) -> Steps[None]:
+    """It leaves, and its name with it."""
+    yield RETIRE(worker=worker)
+
+
+@statement
+def has_left(worker: str) -> Steps[bool]:
+    return bool((yield LEFT(worker=worker)))
 
 
 @reading

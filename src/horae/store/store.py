@@ -260,6 +260,12 @@ class Store:
     def beat_known(self, worker: str, running: int, ttl_us: int) -> Awaitable[str | None]:
         return self.control.run(remote.beat_known(worker, running, ttl_us))
 
+    def retire(self, worker: str) -> Awaitable[None]:
+        return self.control.run(remote.retire(worker))
+
+    def has_left(self, worker: str) -> Awaitable[bool]:
+        return self.control.run(remote.has_left(worker))
+
     def cancelled(self, worker: str) -> Awaitable[dict[str, str]]:
         return self.control.run(fleet.cancelled(worker))
 

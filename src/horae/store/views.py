@@ -90,6 +90,7 @@ ORDER BY version DESC
 WORKERS = Statement("""
 SELECT id, node, state, slots, running, queues, needs, started_us, seen_us, expires_us, horae_now() AS now_us
 FROM workers
+WHERE state <> 'left'
 ORDER BY started_us, id
 """)
 

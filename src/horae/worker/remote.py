@@ -7,7 +7,7 @@ was given up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from horae.core.access import worker_id
@@ -40,6 +40,7 @@ from horae.worker.secrets import Secrets
 OVERTIME_US = 15_000_000
 # Older than this: all of them, also those claimed at this very moment.
 BRAND_NEW_US = -1
+LEFT = "left"
 NOT_ENDED = "The worker did not end the attempt in time."
 
 
@@ -86,16 +87,19 @@ class RemoteWorkers:
         clock = asyncio.get_running_loop().time
         end, beaten = clock() + ask.wait_seconds, clock()
         room = ask.slots - len(ask.holds)
+        has_waited = False
         while state == "active":
             claimed, pause = await self._take(tenant, worker, ask, room, is_over)
             if claimed:
-                return Given(worker, await self._open(worker, claimed))
+                state = await self._stay(worker, ask, claimed) if has_waited else state
+                return Given(worker, [] if state == LEFT else await self._open(worker, claimed), state != "active")
             remaining = end - clock()
             if remaining <= 0 or await is_over():
                 break
             await self._sleep(min(pause, remaining))
+            has_waited = True
             if clock() - beaten >= self.pace.heartbeat_seconds:
-                state, beaten = await self._join(worker, ask), clock()
+                state, beaten = await self._stay(worker, ask), clock()
         return Given(worker, [], state != "active")
 
     async def _join(self, worker: str, ask: Ask) -> str:
@@ -108,6 +112,18 @@ class RemoteWorkers:
         if not (await self._store.beat(row, self._ttl_us)).is_known:
             raise _given_up()
         return "active"
+
+    async def _stay(self, worker: str, ask: Ask, claimed: Sequence[Claimed] = ()) -> str:
+        """While it waits it does not join anew: one that left meanwhile stays gone, and what was just taken for it
+        goes back.
+        """
+        state = await self._store.beat_known(worker, len(ask.holds) + len(claimed), self._ttl_us)
+        if state is not None:
+            return state
+        await self._give_back(worker, claimed)
+        if await self._store.has_left(worker):
+            return LEFT
+        raise _given_up()
 
     async def _take(
         self, tenant: str, worker: str, ask: Ask, room: int, is_over: Callable[[], Awaitable[bool]]
@@ -148,8 +164,7 @@ class RemoteWorkers:
         try:
             opened = await self._opener.open(claimed)
         except BaseException:
-            backs = [Again(run.run_id, run.token, 0, None, None, counts=False) for run in claimed]
-            await self._requeue(worker, backs)
+            await self._give_back(worker, claimed)
             raise
         attempts_started((definition.type, late_us(run)) for run, definition, _, _ in opened)
         ready, ends = [], _Ends()
@@ -222,8 +237,7 @@ class RemoteWorkers:
 
     async def leave(self, tenant: str, name: str) -> None:
         """What it still holds goes back at once."""
-        worker = worker_id(tenant, name)
-        await self._store.leave(worker)
+        await self._store.retire(worker_id(tenant, name))
 
     async def _late(self, tenant: str, run_id: str, fence: int, what: str) -> bool:
         await self._store.run(tenant, run_id)  # raises NotFound for one of somebody else
@@ -262,6 +276,12 @@ class RemoteWorkers:
             hit("requeue.before_commit")
             moved |= await self._requeue(worker, ends.agains)
         return bool(moved)
+
+    async def _give_back(self, worker: str, claimed: Sequence[Claimed]) -> None:
+        """Taken, and never begun: it does not count."""
+        if claimed:
+            backs = [Again(run.run_id, run.token, 0, None, None, counts=False) for run in claimed]
+            await self._requeue(worker, backs)
 
     async def _requeue(self, worker: str, agains: list[Again]) -> set[str]:
         moved = await self._store.requeue(worker, agains)
