@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.harness import Process, free_port
-from tests.system.shell import Shell
+from tests.system.shell import Done, Shell
 
 FILES = """\
 name: load
@@ -265,6 +265,39 @@ GREETING=hello there
     assert (horae.home / "said").read_text() == "line one\n100% two\nhello there\n"
     again = horae.ok("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", input=table)
     assert "0 jobs created, 1 existed already" in again.err
+
+
+def test_a_name_that_another_job_has_is_a_conflict_and_no_repeat(horae: Shell) -> None:
+    def run(table: str) -> Done:
+        return horae("import", "crontab", "-", "--tz", "UTC", "--prefix", "same-", input=table)
+
+    first = "0 4 * * * /opt/a\n"
+    assert run(first).code == 0
+    again = run(first)
+    assert (again.code, again.table[0]["RESULT"]) == (0, "exists")
+
+    other = run("0 5 * * * /opt/a --other\n")
+    assert (other.code, other.table[0]["RESULT"]) == (6, "taken")
+    assert "taken by another job: schedule, target differ" in other.table[0]["NOTES"]
+    assert "--prefix" in other.err
+    assert "0 jobs created, 1 had a name that is taken by another job" in other.err
+    assert "take these lines out" not in other.err
+    partly = run("0 5 * * * /opt/a --other\n0 6 * * * /opt/b\n")
+    assert (partly.code, [row["RESULT"] for row in partly.table]) == (10, ["taken", "created"])
+    assert horae.ok("job", "show", "same-a", "-o", "json").json["schedule"] == "0 4 * * *"
+
+
+def test_cronjobs_of_one_name_in_two_namespaces_are_two_jobs(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+    one = """\
+kind: CronJob
+metadata: {name: hello, namespace: NAMESPACE}
+spec: {schedule: "@daily", jobTemplate: {spec: {template: {spec: {containers: [{image: i, command: [run]}]}}}}}
+"""
+    both = "---\n".join(one.replace("NAMESPACE", name) for name in ("a", "b"))
+    files = horae.ok("import", "k8s", "-", "--dry-run", "-o", "yaml", input=both).out
+
+    assert horae.ok("validate", "-", "-q", input=files).out == "hello\nhello-2\n"
 
 
 def test_a_system_table_needs_its_user(tmp_path: Path) -> None:

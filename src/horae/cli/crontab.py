@@ -70,7 +70,7 @@ def read_crontab(
             entry = _entry(Entry(number, stripped), state, has_user=has_user, user=user)
             state.comment = []
             if entry.job is not None:
-                entry.job["name"] = _unique(prefix + entry.job["name"], taken)
+                entry.job["name"] = unique(prefix + entry.job["name"], taken)
             entries.append(entry)
     return entries
 
@@ -248,7 +248,7 @@ def _slug(command: str) -> str:
     return slug[:60] or "job"
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def unique(name: str, taken: set[str]) -> str:
     number, made = 1, name
     while made in taken:
         number += 1

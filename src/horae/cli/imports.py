@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, REJECTED, USAGE, Failure
+from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 
@@ -147,11 +147,8 @@ def _zone(given: str | None) -> str:
 
 def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: str, zone: str) -> bool:
     """Create them or show them. Whether some were created."""
-    queue, is_dry = flags["queue"], flags["dry_run"]
-    for entry in entries:
-        if entry.job and queue:
-            entry.job["queue"] = queue
-    jobs = [entry.job for entry in entries if entry.job]
+    is_dry = flags["dry_run"]
+    jobs = _jobs(entries, flags["queue"])
     if session.out.form == "yaml" and is_dry:
         from horae.cli.output import as_yaml
 
@@ -164,14 +161,33 @@ def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: s
     _show(session, entries, results)
     left = sum(bool(entry.refusal) for entry in entries)
     told = f"{len(jobs)} jobs would be created" if is_dry else f"{_count(results, 'created')} jobs created"
-    there = _count(results, "exists")
+    there, taken = _count(results, "exists"), _count(results, "taken")
     also = f", {there} existed already" if there else ""
+    also += f", {taken} had a name that is taken by another job" if taken else ""
     session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
     if is_dry:
         session.out.say("Nothing was changed. Run again without --dry-run to create them.")
-    elif _count(results, "failed"):
-        sys.exit(PARTLY)
+    _exit_if_not_all(results)
     return _count(results, "created") > 0
+
+
+def _jobs(entries: list[Any], queue: str | None) -> list[dict[str, Any]]:
+    """The jobs, each with a name of its own: CronJobs of two namespaces may have the same."""
+    from horae.cli.crontab import unique
+
+    names = set[str]()
+    jobs = [entry.job for entry in entries if entry.job]
+    for job in jobs:
+        job["name"] = unique(job["name"], names)
+        if queue:
+            job["queue"] = queue
+    return jobs
+
+
+def _exit_if_not_all(results: dict[str, Result]) -> None:
+    codes = {each.exit_code for each in results.values() if each.exit_code}
+    if codes:
+        sys.exit(PARTLY if _count(results, "created") or len(codes) > 1 else codes.pop())
 
 
 def _text(file: str) -> str:
@@ -194,28 +210,52 @@ def _suspect_users(session: Session, entries: list[Any]) -> None:
         )
 
 
-def _create(session: Session, jobs: list[dict[str, Any]]) -> dict[str, str]:
+class Result(NamedTuple):
+    """What became of a job: a word, more about it, and the exit code that it asks for."""
+
+    word: str
+    note: str = ""
+    exit_code: int = 0
+
+
+def _create(session: Session, jobs: list[dict[str, Any]]) -> dict[str, Result]:
     """A job that exists is left alone: a second import makes nothing twice and overwrites nothing."""
     results = {}
     for job in session.out.track(jobs, "Creating jobs"):
         try:
             session.client.post("/jobs", job)
-            results[job["name"]] = "created"
         except Failure as error:
-            if error.exit_code == 9:
+            if error.exit_code == UNREACHABLE:
                 raise
-            results[job["name"]] = "exists" if error.exit_code == CONFLICT else "failed"
-            if error.exit_code != CONFLICT:
-                error.detail = f"{job['name']}: {error.detail}"
-                tell(error)
+            results[job["name"]] = _refused(session, job, error)
+        else:
+            results[job["name"]] = Result("created")
     return results
 
 
-def _count(results: dict[str, str], word: str) -> int:
-    return sum(each == word for each in results.values())
+def _refused(session: Session, job: dict[str, Any], error: Failure) -> Result:
+    from horae.cli.apply import current_jobs
+    from horae.cli.files import checked, differences
+
+    name = job["name"]
+    there = current_jobs(session.client, [name]).get(name) if error.exit_code == CONFLICT else None
+    if there is None:
+        error.detail = f"{name}: {error.detail}"
+        tell(error)
+        return Result("failed", exit_code=error.exit_code)
+    fields = ", ".join(each["field"] for each in differences(checked(job), there, {}))
+    if not fields:
+        return Result("exists")
+    told, hint = f"taken by another job: {fields} differ", "--prefix gives other names."
+    tell(Failure(CONFLICT, f"{name}: {told}.", code="name_taken", hint=hint))
+    return Result("taken", f"{told}; {hint}", CONFLICT)
 
 
-def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None:
+def _count(results: dict[str, Result], word: str) -> int:
+    return sum(each.word == word for each in results.values())
+
+
+def _show(session: Session, entries: list[Any], results: dict[str, Result]) -> None:
     from horae.cli.times import now
     from horae.core.duration import format_instant
     from horae.core.schedule import next_after, parse_schedule
@@ -238,9 +278,10 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
             told = line if due is None else describe(schedule)
             item |= {"name": entry.job["name"], "schedule": told, "next_at": due and format_instant(due)}
         word = "would create" if entry.job else "not imported" if entry.refusal else "setting"
-        result = results.get(item["name"] or "", word)
+        result = results.get(item["name"] or "", Result(word))
         notes = [entry.refusal] if entry.refusal else entry.notes
-        items.append(item | {"result": result, "notes": "; ".join(notes), "job": entry.job})
+        told = "; ".join([result.note, *notes] if result.note else notes)
+        items.append(item | {"result": result.word, "notes": told, "job": entry.job})
     columns: list[Column] = [
         ("line", "line"), ("name", "name"), ("schedule", "schedule"), ("next", "next_at"), ("result", "result"),
         ("notes", "notes"),
