@@ -147,6 +147,27 @@ def test_some_that_fail_do_not_stop_the_others(horae: Shell) -> None:
     assert "10.0.0.1 cannot be reached" in done.err
 
 
+def test_what_the_server_refuses_is_told_with_the_job_and_its_line(horae: Shell) -> None:
+    text = "- {name: good, type: noop}\n- name: shy\n  target:\n    {command: date, env: {T: '{{secret.NOSUCH}}'}}\n"
+
+    done = horae("apply", write(horae, text))
+    assert done.code == 10
+    assert 'error[invalid]: shy: There is no secret "NOSUCH".' in done.err
+    assert "at jobs.yaml:3 /target" in done.err
+
+
+def test_jobs_of_files_that_wait_for_each_other_are_found_without_a_server(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+    write(horae, "- {name: free, type: noop}\n- {name: d1, type: noop, after: [free, d2]}\n", "a.yaml")
+    write(horae, "name: d2\ntype: noop\nafter: d3\n---\n{name: d3, after: d1, type: noop}\n", "b.yaml")
+
+    done = horae("validate", "a.yaml", "b.yaml")
+    assert done.code == 7
+    assert "would wait for each other" in done.err
+    assert {name in done.err for name in ("d1", "d2", "d3", " /after")} == {True}
+    assert "free" not in done.err
+
+
 def test_an_edit_between_reading_and_writing_is_a_conflict(horae: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     from horae.cli.apply import _save, find_changes
     from horae.cli.client import Client, Failure
@@ -285,6 +306,25 @@ def test_a_name_that_another_job_has_is_a_conflict_and_no_repeat(horae: Shell) -
     partly = run("0 5 * * * /opt/a --other\n0 6 * * * /opt/b\n")
     assert (partly.code, [row["RESULT"] for row in partly.table]) == (10, ["taken", "created"])
     assert horae.ok("job", "show", "same-a", "-o", "json").json["schedule"] == "0 4 * * *"
+
+
+def test_a_line_that_the_server_refuses_is_told_with_its_number_its_name_and_the_reason(horae: Shell) -> None:
+    table = (
+        "0 4 * * * /opt/fine\n0 0 31 2 * /opt/never\n@reboot /opt/start\n0 2 * * * /opt/x {{secret.A}}\n"
+        "TOKEN={{secret.NOSUCH}}\n0 5 * * * /opt/shy\n"
+    )
+
+    done = horae("import", "crontab", "-", "--tz", "UTC", input=table)
+    assert done.code == 10
+    assert 'error[invalid]: line 6, shy: There is no secret "NOSUCH".' in done.err
+    assert "1 jobs created, 1 failed, 3 lines not imported" in done.err
+    fine, never, reboot, secret, shy = done.table
+    assert (fine["RESULT"], shy["RESULT"], shy["NAME"]) == ("created", "failed", "shy")
+    assert 'There is no secret "NOSUCH".' in shy["NOTES"]
+    assert [row["SCHEDULE"] for row in (never, reboot, secret)] == ["0 0 31 2 *", "@reboot", "0 2 * * *"]
+    assert secret["RESULT"] == "not imported"
+    assert "env" in secret["NOTES"]
+    assert horae.ok("import", "crontab", "-", "--dry-run", "-q", input=table).out == "fine\nshy\n"
 
 
 def test_cronjobs_of_one_name_in_two_namespaces_are_two_jobs(tmp_path: Path) -> None:

@@ -66,8 +66,9 @@ def _entry(key: ast.expr | None, value: ast.expr, zone: str, prefix: str) -> Ent
     entry = Entry(value.lineno, ast.unparse(key) if key is not None else ast.unparse(value))
     written = zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ()
     try:
-        name = str(_value(key))
+        name = entry.name = str(_value(key))
         fields = {str(_value(each)): inner for each, inner in written}
+        entry.schedule = ast.unparse(fields["schedule"]) if "schedule" in fields else ""
         if "task" not in fields or "schedule" not in fields:
             entry.refusal = "has no task and schedule written out."
             return entry

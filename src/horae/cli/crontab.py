@@ -25,10 +25,15 @@ _WRAPPERS |= {"python", "python3", "perl", "ruby", "php", "node", "cd", "test", 
 
 @dataclass(slots=True)
 class Entry:
-    """One line of the table: a job, or why there is none, or a setting that is worth a note."""
+    """One line of the table: a job, or why there is none, or a setting that is worth a note.
+
+    `schedule` and `name` are what it says there, for those that become no job.
+    """
 
     line: int
     text: str
+    schedule: str = ""
+    name: str = ""
     job: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     refusal: str = ""
@@ -116,6 +121,8 @@ def _set(state: _State, name: str, value: str) -> str:
 
 def _entry(entry: Entry, state: _State, *, has_user: bool, user: str | None) -> Entry:
     schedule, rest, refusal = _split_schedule(entry.text)
+    fields = 1 if entry.text.startswith("@") else 5
+    entry.schedule = " ".join(entry.text.split(None, fields)[:fields])
     if refusal:
         entry.refusal = refusal
         return entry

@@ -5,7 +5,7 @@ A file says what is wanted of a job (its spec) and nothing of how it stands: pau
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,15 +28,19 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class Wanted(NamedTuple):
-    """A job of a file: where it stands, as written, and in full with every default."""
+    """A job of a file, in full with every default, and where it stands: `lines` are those of all places of the file."""
 
-    place: str
-    document: dict[str, Any]
+    file: Path
+    lines: dict[str, int]
+    root: str
     spec: dict[str, Any]
 
     @property
     def name(self) -> str:
         return str(self.spec["name"])
+
+    def place_of(self, pointer: str = "") -> str:
+        return _place(self.file, self.lines, self.root, pointer)
 
 
 def read_files(paths: Iterable[str]) -> list[Wanted]:
@@ -49,8 +53,9 @@ def read_files(paths: Iterable[str]) -> list[Wanted]:
     for each in found:
         if each.name in places:
             detail = f'"{each.name}" is defined twice, also at {places[each.name]}.'
-            faults.append({"pointer": each.place, "detail": detail, "hint": "Keep one of them."})
-        places[each.name] = each.place
+            faults.append({"pointer": each.place_of(), "detail": detail, "hint": "Keep one of them."})
+        places[each.name] = each.place_of()
+    faults += _circles({each.name: each for each in found})
     if faults:
         raise Failure(REJECTED, f"{len(faults)} things are wrong.", code="invalid", faults=faults)
     return found
@@ -77,6 +82,12 @@ def differences(spec: Mapping[str, Any], current: Mapping[str, Any], ids: Mappin
         if before != after:
             found.append({"field": field, "before": before, "after": after})
     return found
+
+
+def upstream_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The jobs that it runs after, each with `on`."""
+    after = spec.get("after") or []
+    return after if isinstance(after, list) else [after]
 
 
 def as_file(client: Client, answer: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
@@ -158,11 +169,10 @@ def _read_file(file: Path, found: list[Wanted], faults: list[dict[str, str]]) ->
             spec = checked(document)
         except Invalid as error:
             for fault in error.faults:
-                line = _line_of(lines, pointer + fault.pointer)
-                where = f"{file}:{line}{f' {fault.pointer}' if fault.pointer else ''}"
+                where = _place(file, lines, pointer, fault.pointer)
                 faults.append({"pointer": where, "detail": fault.detail, "hint": fault.hint})
         else:
-            found.append(Wanted(f"{file}:{lines[pointer]}", document, spec))
+            found.append(Wanted(file, lines, pointer, spec))
 
 
 def _text(file: Path) -> str:
@@ -175,8 +185,27 @@ def _text(file: Path) -> str:
     return data.decode()
 
 
-def _line_of(lines: Mapping[str, int], pointer: str) -> int:
-    """The line of that place, or of the nearest around it that was written."""
-    while pointer not in lines and pointer:
-        pointer = pointer.rpartition("/")[0]
-    return lines.get(pointer, 1)
+def _place(file: Path, lines: Mapping[str, int], root: str, pointer: str) -> str:
+    """`jobs.yaml:7 /target`: the line of that place, or of the nearest around it that was written."""
+    inside = root + pointer
+    while inside not in lines and inside:
+        inside = inside.rpartition("/")[0]
+    return f"{file}:{lines.get(inside, 1)}{f' {pointer}' if pointer else ''}"
+
+
+def _circles(jobs: Mapping[str, Wanted]) -> Iterator[dict[str, str]]:
+    """Jobs that would wait for each other. Sent one by one, the first is told that its upstream is missing."""
+    from graphlib import CycleError, TopologicalSorter
+
+    waits = {name: [after["job"] for after in upstream_of(each.spec)] for name, each in jobs.items()}
+    while True:
+        try:
+            TopologicalSorter(waits).prepare()
+        except CycleError as error:
+            circle = error.args[1]
+            detail = f"These jobs would wait for each other: {' → '.join(circle)}."
+            hint = "Take one of the `after` entries out."
+            yield {"pointer": jobs[circle[0]].place_of("/after"), "detail": detail, "hint": hint}
+            waits[circle[0]] = []
+        else:
+            return

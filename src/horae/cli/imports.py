@@ -155,15 +155,17 @@ def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: s
         click.echo("---\n".join(as_yaml(job) for job in jobs), nl=False)
         for entry in entries:
             for note in [entry.refusal] if entry.refusal else entry.notes:
-                session.out.say(f"{(entry.job or {}).get('name') or f'line {entry.line}'}: {note}")
+                session.out.say(f"{(entry.job or {}).get('name') or entry.name or f'line {entry.line}'}: {note}")
         return False
-    results = {} if is_dry else _create(session, jobs)
+    results = {} if is_dry else _create(session, entries)
     _show(session, entries, results)
     left = sum(bool(entry.refusal) for entry in entries)
     told = f"{len(jobs)} jobs would be created" if is_dry else f"{_count(results, 'created')} jobs created"
     there, taken = _count(results, "exists"), _count(results, "taken")
     also = f", {there} existed already" if there else ""
     also += f", {taken} had a name that is taken by another job" if taken else ""
+    failed = _count(results, "failed")
+    also += f", {failed} failed" if failed else ""
     session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
     if is_dry:
         session.out.say("Nothing was changed. Run again without --dry-run to create them.")
@@ -174,14 +176,20 @@ def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: s
 def _jobs(entries: list[Any], queue: str | None) -> list[dict[str, Any]]:
     """The jobs, each with a name of its own: CronJobs of two namespaces may have the same."""
     from horae.cli.crontab import unique
+    from horae.cli.files import checked
+    from horae.core.errors import Invalid
 
     names = set[str]()
-    jobs = [entry.job for entry in entries if entry.job]
-    for job in jobs:
-        job["name"] = unique(job["name"], names)
-        if queue:
-            job["queue"] = queue
-    return jobs
+    for entry in entries:
+        if entry.job is None:
+            continue
+        entry.job |= {"name": unique(entry.job["name"], names)} | ({"queue": queue} if queue else {})
+        try:
+            checked(entry.job)
+        except Invalid as error:
+            entry.refusal = " ".join(f"{fault.detail} {fault.hint}".strip() for fault in error.faults)
+            entry.job = None
+    return [entry.job for entry in entries if entry.job]
 
 
 def _exit_if_not_all(results: dict[str, Result]) -> None:
@@ -218,36 +226,38 @@ class Result(NamedTuple):
     exit_code: int = 0
 
 
-def _create(session: Session, jobs: list[dict[str, Any]]) -> dict[str, Result]:
+def _create(session: Session, entries: list[Any]) -> dict[str, Result]:
     """A job that exists is left alone: a second import makes nothing twice and overwrites nothing."""
     results = {}
-    for job in session.out.track(jobs, "Creating jobs"):
+    for entry in session.out.track([each for each in entries if each.job], "Creating jobs"):
+        job = entry.job
         try:
             session.client.post("/jobs", job)
         except Failure as error:
             if error.exit_code == UNREACHABLE:
                 raise
-            results[job["name"]] = _refused(session, job, error)
+            results[job["name"]] = _refused(session, entry, error)
         else:
             results[job["name"]] = Result("created")
     return results
 
 
-def _refused(session: Session, job: dict[str, Any], error: Failure) -> Result:
+def _refused(session: Session, entry: Any, error: Failure) -> Result:
     from horae.cli.apply import current_jobs
     from horae.cli.files import checked, differences
 
-    name = job["name"]
+    name = entry.job["name"]
+    about = f"line {entry.line}, {name}"
     there = current_jobs(session.client, [name]).get(name) if error.exit_code == CONFLICT else None
     if there is None:
-        error.detail = f"{name}: {error.detail}"
-        tell(error)
-        return Result("failed", exit_code=error.exit_code)
-    fields = ", ".join(each["field"] for each in differences(checked(job), there, {}))
+        tell(error, about)
+        reason = "; ".join(fault["detail"] for fault in error.faults) or error.detail
+        return Result("failed", reason, error.exit_code)
+    fields = ", ".join(each["field"] for each in differences(checked(entry.job), there, {}))
     if not fields:
         return Result("exists")
     told, hint = f"taken by another job: {fields} differ", "--prefix gives other names."
-    tell(Failure(CONFLICT, f"{name}: {told}.", code="name_taken", hint=hint))
+    tell(Failure(CONFLICT, f"{told}.", code="name_taken", hint=hint), about)
     return Result("taken", f"{told}; {hint}", CONFLICT)
 
 
@@ -266,8 +276,8 @@ def _show(session: Session, entries: list[Any], results: dict[str, Result]) -> N
     for entry in entries:
         item: dict[str, Any] = {
             "line": entry.line,
-            "name": None,
-            "schedule": entry.text.split(None, 1)[0],
+            "name": entry.name or None,
+            "schedule": entry.schedule or entry.text,
             "next_at": None,
         }
         if entry.job:
@@ -278,7 +288,7 @@ def _show(session: Session, entries: list[Any], results: dict[str, Result]) -> N
             told = line if due is None else describe(schedule)
             item |= {"name": entry.job["name"], "schedule": told, "next_at": due and format_instant(due)}
         word = "would create" if entry.job else "not imported" if entry.refusal else "setting"
-        result = results.get(item["name"] or "", Result(word))
+        result = results.get(item["name"], Result(word)) if entry.job else Result(word)
         notes = [entry.refusal] if entry.refusal else entry.notes
         told = "; ".join([result.note, *notes] if result.note else notes)
         items.append(item | {"result": result.word, "notes": told, "job": entry.job})
@@ -289,4 +299,6 @@ def _show(session: Session, entries: list[Any], results: dict[str, Result]) -> N
     if session.out.form == "table":
         # On a narrow screen the last ones have no room, and the notes are what matters.
         columns = [columns[place] for place in (0, 1, 2, 5, 4, 3)]
+    if session.out.form == "name":
+        items = [each for each in items if each["job"]]
     session.out.rows(items, columns, "name")

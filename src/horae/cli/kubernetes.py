@@ -38,7 +38,7 @@ def _entry(document: dict[str, Any], line: int, zone: str, prefix: str) -> Entry
     meta, spec = document.get("metadata") or {}, document.get("spec") or {}
     name = str(meta.get("name") or "cronjob")
     schedule = str(spec.get("schedule") or "")
-    entry = Entry(line, f"{schedule or '-'} {name}")
+    entry = Entry(line, f"{schedule or '-'} {name}", schedule, name)
     zone = _zone(entry, spec, schedule, zone)
     if schedule.startswith(("TZ=", "CRON_TZ=")):
         schedule = schedule.partition(" ")[2]

@@ -38,7 +38,8 @@ def _timers(paths: list[Path]) -> list[Path]:
 
 def _entry(number: int, path: Path, zone: str, prefix: str) -> Entry:
     timer = read_unit(path)
-    entry = Entry(number, path.name)
+    written = [*timer.get("Timer.OnCalendar", []), *timer.get("Timer.OnUnitActiveSec", [])]
+    entry = Entry(number, path.name, ", ".join(written), path.stem)
     name = (timer.get("Timer.Unit") or [f"{path.stem}.service"])[-1]
     service_path = path.with_name(name)
     if not service_path.exists():
