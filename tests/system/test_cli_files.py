@@ -111,12 +111,34 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(horae: Shell) -> No
     assert "calendar: days" in text
     assert "job: load" in text
     assert horae("diff", file).out.splitlines() == ["NAME\tCHANGE\tFIELDS"]
-    copied = write(horae, horae.ok("job", "show", "rich-job", "-o", "yaml").out, "copied.yaml")
-    assert horae("diff", copied).code == 0
     assert "name: load" in horae.ok("job", "export", "load").out
     assert [each["name"] for each in horae.ok("job", "export", "--label", "managed:git", "-o", "json").json] == [
         "after-load", "load", "once",
     ]  # fmt: skip
+
+
+def test_a_file_that_says_how_a_job_stands_is_refused_by_name(horae: Shell) -> None:
+    horae.ok("job", "create", "there", "--noop")
+    shown = horae.ok("job", "show", "there", "-o", "json").json
+    copied = write(horae, horae.ok("job", "show", "there", "-o", "yaml").out, "copied.yaml")
+    second = write(horae, f"name: second\nversion: 9\nstatus: PAUSED\njob_id: {shown['job_id']}\nx: 1\n", "two.yaml")
+
+    for verb in ("validate", "diff", "apply"):
+        done = horae(verb, second)
+        assert (done.code, done.out) == (7, "")
+        for told in (":3 /status", "`horae pause NAME`", ":4 /job_id", "`horae job rename`", ":2 /version", ":5 /x"):
+            assert told in done.err
+    assert "`horae job export` writes such files" in horae("apply", copied).err
+    assert horae.ok("job", "list", "-q").out == "there\n"
+
+
+def test_other_names_of_a_field_count_in_a_file_too(horae: Shell) -> None:
+    horae.ok("apply", write(horae, "{name: a, type: noop, cron_expression: '0 9 * * *', max_retries: 7}"))
+
+    shown = horae.ok("job", "show", "a", "-o", "json").json
+    assert (shown["schedule"], shown["retry"]["max_retries"]) == ("0 9 * * *", 7)
+    planned = horae.ok("plan", "--job", "a", "--schedule", "0 10 * * *", "--for", "24h", "-o", "json").json
+    assert planned["jobs"][0]["due_times_new"] == 1
 
 
 def test_long_work_shows_a_bar_on_a_terminal_and_none_in_a_pipe(horae: Shell) -> None:

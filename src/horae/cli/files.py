@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from horae.cli.client import REJECTED, USAGE, Client, Failure
+from horae.core.aliases import READ_ONLY
+from horae.core.checks import Collector
 from horae.core.document import parse_job, render_definition
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, Invalid
 from horae.core.job import Definition
 
 MOST_BYTES = 20_000_000
-# What a file may hold besides; an answer of the API that was saved to a file can be applied as it is.
-STATE = (
-    "job_id", "tenant", "status", "schedule_type", "cron_expression", "max_retries", "next_fire_time",
-    "last_run_status", "version", "created_at", "updated_at", "paused_until", "pause_reason",
-)  # fmt: skip
+# How a job stands, which a file does not say, and what to do instead.
+STANDING = dict.fromkeys((*READ_ONLY, "paused_until", "pause_reason"), "Leave it out.") | {
+    "status": "Leave it out; `horae pause NAME` and `horae resume NAME` change it.",
+    "paused_until": "Leave it out; `horae pause NAME --until TIME` sets it.",
+    "pause_reason": "Leave it out; `horae pause NAME --reason WHY` sets it.",
+    "job_id": "Leave it out: a file knows a job by its name, and `horae job rename` changes that.",
+    "id": "Leave it out: a file knows a job by its name, and `horae job rename` changes that.",
+    "tenant": "Leave it out: the key says which tenant, or --tenant.",
+}
 # Which addresses may be reached is the server's to say.
 EVERYWHERE = allow_ranges("0.0.0.0/0,::/0")
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -64,7 +70,8 @@ def read_files(paths: Iterable[str]) -> list[Wanted]:
 def checked(document: Any) -> dict[str, Any]:
     """The job in full, as the server would answer it. Raises Invalid."""
     if isinstance(document, dict):
-        document = {key: value for key, value in document.items() if key not in STATE}
+        # Whether it is the caller's is known to the server.
+        document = {key: value for key, value in document.items() if key != "tenant"}
         calendar = document.get("calendar")
         if isinstance(calendar, str):
             document["calendar"] = _calendar(calendar)
@@ -72,6 +79,18 @@ def checked(document: Any) -> dict[str, Any]:
             raise Invalid([Fault("/name", "A job in a file needs a name.", "Write name: daily-report")])
     # At the beginning of time no instant is past: whether it is too late is known to the server.
     return render_definition(parse_job(document, job_id=NOBODY, now_us=0, tenant="", allow=EVERYWHERE))
+
+
+def checked_file(document: Any) -> dict[str, Any]:
+    """The same for what somebody wrote into a file: how the job stands would be ignored, so it is refused."""
+    standing = [key for key in document if key in STANDING] if isinstance(document, dict) else []
+    told = "says how a job stands; a file says what is wanted of it (`horae job export` writes such files)."
+    found = Collector([Fault(f"/{key}", f'"{key}" {told}', STANDING[key]) for key in standing])
+    rest = {key: value for key, value in document.items() if key not in STANDING} if standing else document
+    nothing: dict[str, Any] = {}
+    spec = found.attempt(nothing, checked, rest)
+    found.finish()
+    return spec
 
 
 def differences(spec: Mapping[str, Any], current: Mapping[str, Any], ids: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -166,7 +185,7 @@ def _read_file(file: Path, found: list[Wanted], faults: list[dict[str, str]]) ->
         return
     for document, lines, pointer in documents:
         try:
-            spec = checked(document)
+            spec = checked_file(document)
         except Invalid as error:
             for fault in error.faults:
                 where = _place(file, lines, pointer, fault.pointer)
