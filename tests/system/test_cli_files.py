@@ -223,8 +223,15 @@ def test_an_edit_between_reading_and_writing_is_a_conflict(horae: Shell, monkeyp
         ("? [a, b]\n: 1\n", "A key must be a text"),
         ("name: a\nx: !!python/object:os.system {}\n", '"x"'),
         ("[" * 100_000 + "]" * 100_000, "deeply"),
+        ("x-d: &d\n  retrys: 3\njobs:\n  - {name: a, <<: *d}\n", ":2 /retrys"),
+        ("name: a\n<<: 5\n", ":2"),
+        ("a: &a {<<: *a}\n", "inside itself"),
+        ("a0: &a0 {}\n" + "".join(f"a{n}: &a{n} {{<<: [" + f"*a{n - 1}," * 9 + "]}\n" for n in range(1, 9)), "Too much"),  # noqa: E501
+        ("name: a\n'<<': {queue: q}\n", '"<<" is not a field'),
+        ("jobs:\n  - {name: a}\ndefaults: {queue: q}\n", ":3\n"),
+        ("jobs: {name: a}\n", '"jobs" must be a list'),
     ],
-    ids=range(13),
+    ids=range(20),
 )  # fmt: skip
 def test_mistakes_in_files_are_told_with_their_line_and_without_a_server(tmp_path: Path, text: str, told: str) -> None:
     horae = Shell(tmp_path, free_port())
@@ -244,6 +251,35 @@ def test_yaml_is_read_as_json_has_it(tmp_path: Path) -> None:
         "q": "1", "e": None,
     }  # fmt: skip
     assert lines["/clock"] == 4
+
+
+def test_what_jobs_have_in_common_is_written_once(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+    text = """\
+x-defaults: &defaults
+  queue: side
+  retry: &retry {max_retries: 5, delay: 1m}
+x-night: &night {schedule: "0 3 * * *", queue: night}
+jobs:
+  - {<<: *defaults, name: plain}
+  - <<: [*defaults, *night]
+    name: own
+    timeout: 5m
+    retry: {<<: *retry, delay: 2m}
+"""
+    from horae.cli.files import read_files
+
+    plain, own = (each.spec for each in read_files([str(tmp_path / write(horae, text))]))
+    assert (plain["queue"], plain["retry"]["max_retries"], plain["schedule"]) == ("side", 5, "@manual")
+    assert (own["queue"], own["schedule"], own["timeout"]) == ("side", "0 3 * * *", "5m")
+    assert (own["retry"]["max_retries"], own["retry"]["delay"]) == (5, "2m")
+
+
+@pytest.mark.parametrize("text", ["jobs:\n", "jobs: []\n", "x-a: 1\njobs:\n", "# nothing\n"])
+def test_a_file_may_have_no_jobs(tmp_path: Path, text: str) -> None:
+    horae = Shell(tmp_path, free_port())
+
+    assert "0 jobs, nothing wrong" in horae.ok("validate", write(horae, text)).err
 
 
 def test_validate_takes_folders_and_standard_input(tmp_path: Path) -> None:
