@@ -402,8 +402,9 @@ def test_a_system_table_needs_its_user(tmp_path: Path) -> None:
     horae = Shell(tmp_path, free_port())
     table = "17 * * * * root cd / && run-parts /etc/cron.hourly\n0 1 * * * www-data /srv/clean\n"
 
-    plain = horae.ok("import", "crontab", "-", "--dry-run", input=table.replace("www-data", "root"))
-    assert "add --system" in plain.err
+    plain = horae.ok("import", "crontab", "-", "--dry-run", input=table.replace("www-data", "nosuchuser"))
+    assert "note: line 1 begins with the name of a user" in plain.err
+    assert ["add --system" in row["NOTES"] for row in plain.table] == [True, False]
     refused = horae.ok("import", "crontab", "-", "--system", "--dry-run", input=table)
     assert [row["RESULT"] for row in refused.table] == ["not imported"] * 2
     taken = horae.ok("import", "crontab", "-", "--user", "root", "--dry-run", "-o", "json", input=table).json

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from pwd import getpwnam
+from shutil import which
 from typing import Any
 
 from horae.core.errors import Invalid
@@ -14,6 +16,9 @@ MACROS = {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", 
 OTHER_MACROS = {"@every_minute": "* * * * *"}
 # An attempt of a crontab line has no time limit; this is a long one.
 TIMEOUT = "24h"
+SUSPECT = "begins with the name of a user: is this a system table? Then add --system"
+# Found in system tables, and no commands.
+USERS = {"root", "nobody", "daemon", "www-data", "postgres", "mysql", "nginx", "apache"}
 
 _SETTING = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$""")
 _FIELD = re.compile(r"[0-9A-Za-z*,/~?#-]+")
@@ -145,7 +150,24 @@ def _entry(entry: Entry, state: _State, *, has_user: bool, user: str | None) -> 
     if not rest:
         entry.refusal = "has no command."
         return entry
+    if not has_user and _begins_with_user(rest):
+        entry.notes.append(SUSPECT)
     return _with_job(entry, state, schedule, rest, owner)
+
+
+def _begins_with_user(rest: str) -> bool:
+    """A user and more: one that everybody knows, or one of this machine that is no command here."""
+    word, *more = rest.split(None, 1)
+    if not more or not _USER.fullmatch(word):
+        return False
+    return word in USERS or (_is_account(word) and which(word) is None)
+
+
+def _is_account(word: str) -> bool:
+    try:
+        return bool(getpwnam(word))
+    except KeyError:
+        return False
 
 
 def _split_schedule(line: str) -> tuple[str, str, str]:

@@ -61,14 +61,15 @@ def crontab(
     crontab -l | horae import crontab - --dry-run
     horae import crontab /etc/cron.d/backup --user root
     """
-    from horae.cli.crontab import read_crontab
+    from horae.cli.crontab import SUSPECT, read_crontab
 
     zone = _zone(timezone)
     text = _text(file)
     is_system = system or user is not None or file == "/etc/crontab" or file.startswith("/etc/cron.d/")
     entries = read_crontab(text, zone=zone, has_user=is_system, user=user, prefix=flags["prefix"])
-    if not is_system:
-        _suspect_users(session, entries)
+    suspect = ", ".join(str(each.line) for each in entries if SUSPECT in each.notes)
+    if suspect:
+        session.out.say(f"note: line {suspect} {SUSPECT}.")
     if _finish(
         session, entries, flags, "lines", f"Zone: {zone}{'' if timezone else ' (of this machine; --tz changes it)'}."
     ):
@@ -203,19 +204,6 @@ def _text(file: str) -> str:
         return sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise Failure(USAGE, f"{file} cannot be read: {error}.", code="file") from None
-
-
-def _suspect_users(session: Session, entries: list[Any]) -> None:
-    names = {"root", "nobody", "daemon", "www-data", "postgres"}
-    first = [
-        entry.job["target"]["command"].split()[0]
-        for entry in entries
-        if entry.job and isinstance(entry.job["target"]["command"], str)
-    ]
-    if first and all(word in names for word in first):
-        session.out.say(
-            f'note: every command begins with a user ("{first[0]}"): is this a system table? Then add --system.'
-        )
 
 
 class Result(NamedTuple):
