@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.harness import Process, free_port
-from tests.system.shell import Shell
+from tests.system.shell import Done, Shell
 
 FILES = """\
 name: load
@@ -111,12 +111,34 @@ def test_what_is_exported_can_be_applied_and_changes_nothing(horae: Shell) -> No
     assert "calendar: days" in text
     assert "job: load" in text
     assert horae("diff", file).out.splitlines() == ["NAME\tCHANGE\tFIELDS"]
-    copied = write(horae, horae.ok("job", "show", "rich-job", "-o", "yaml").out, "copied.yaml")
-    assert horae("diff", copied).code == 0
     assert "name: load" in horae.ok("job", "export", "load").out
     assert [each["name"] for each in horae.ok("job", "export", "--label", "managed:git", "-o", "json").json] == [
         "after-load", "load", "once",
     ]  # fmt: skip
+
+
+def test_a_file_that_says_how_a_job_stands_is_refused_by_name(horae: Shell) -> None:
+    horae.ok("job", "create", "there", "--noop")
+    shown = horae.ok("job", "show", "there", "-o", "json").json
+    copied = write(horae, horae.ok("job", "show", "there", "-o", "yaml").out, "copied.yaml")
+    second = write(horae, f"name: second\nversion: 9\nstatus: PAUSED\njob_id: {shown['job_id']}\nx: 1\n", "two.yaml")
+
+    for verb in ("validate", "diff", "apply"):
+        done = horae(verb, second)
+        assert (done.code, done.out) == (7, "")
+        for told in (":3 /status", "`horae pause NAME`", ":4 /job_id", "`horae job rename`", ":2 /version", ":5 /x"):
+            assert told in done.err
+    assert "`horae job export` writes such files" in horae("apply", copied).err
+    assert horae.ok("job", "list", "-q").out == "there\n"
+
+
+def test_other_names_of_a_field_count_in_a_file_too(horae: Shell) -> None:
+    horae.ok("apply", write(horae, "{name: a, type: noop, cron_expression: '0 9 * * *', max_retries: 7}"))
+
+    shown = horae.ok("job", "show", "a", "-o", "json").json
+    assert (shown["schedule"], shown["retry"]["max_retries"]) == ("0 9 * * *", 7)
+    planned = horae.ok("plan", "--job", "a", "--schedule", "0 10 * * *", "--for", "24h", "-o", "json").json
+    assert planned["jobs"][0]["due_times_new"] == 1
 
 
 def test_long_work_shows_a_bar_on_a_terminal_and_none_in_a_pipe(horae: Shell) -> None:
@@ -145,6 +167,27 @@ def test_some_that_fail_do_not_stop_the_others(horae: Shell) -> None:
         "past": "failed",
     }
     assert "10.0.0.1 cannot be reached" in done.err
+
+
+def test_what_the_server_refuses_is_told_with_the_job_and_its_line(horae: Shell) -> None:
+    text = "- {name: good, type: noop}\n- name: shy\n  target:\n    {command: date, env: {T: '{{secret.NOSUCH}}'}}\n"
+
+    done = horae("apply", write(horae, text))
+    assert done.code == 10
+    assert 'error[invalid]: shy: There is no secret "NOSUCH".' in done.err
+    assert "at jobs.yaml:3 /target" in done.err
+
+
+def test_jobs_of_files_that_wait_for_each_other_are_found_without_a_server(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+    write(horae, "- {name: free, type: noop}\n- {name: d1, type: noop, after: [free, d2]}\n", "a.yaml")
+    write(horae, "name: d2\ntype: noop\nafter: d3\n---\n{name: d3, after: d1, type: noop}\n", "b.yaml")
+
+    done = horae("validate", "a.yaml", "b.yaml")
+    assert done.code == 7
+    assert "would wait for each other" in done.err
+    assert {name in done.err for name in ("d1", "d2", "d3", " /after")} == {True}
+    assert "free" not in done.err
 
 
 def test_an_edit_between_reading_and_writing_is_a_conflict(horae: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +223,15 @@ def test_an_edit_between_reading_and_writing_is_a_conflict(horae: Shell, monkeyp
         ("? [a, b]\n: 1\n", "A key must be a text"),
         ("name: a\nx: !!python/object:os.system {}\n", '"x"'),
         ("[" * 100_000 + "]" * 100_000, "deeply"),
+        ("x-d: &d\n  retrys: 3\njobs:\n  - {name: a, <<: *d}\n", ":2 /retrys"),
+        ("name: a\n<<: 5\n", ":2"),
+        ("a: &a {<<: *a}\n", "inside itself"),
+        ("a0: &a0 {}\n" + "".join(f"a{n}: &a{n} {{<<: [" + f"*a{n - 1}," * 9 + "]}\n" for n in range(1, 9)), "Too much"),  # noqa: E501
+        ("name: a\n'<<': {queue: q}\n", '"<<" is not a field'),
+        ("jobs:\n  - {name: a}\ndefaults: {queue: q}\n", ":3\n"),
+        ("jobs: {name: a}\n", '"jobs" must be a list'),
     ],
-    ids=range(13),
+    ids=range(20),
 )  # fmt: skip
 def test_mistakes_in_files_are_told_with_their_line_and_without_a_server(tmp_path: Path, text: str, told: str) -> None:
     horae = Shell(tmp_path, free_port())
@@ -201,6 +251,35 @@ def test_yaml_is_read_as_json_has_it(tmp_path: Path) -> None:
         "q": "1", "e": None,
     }  # fmt: skip
     assert lines["/clock"] == 4
+
+
+def test_what_jobs_have_in_common_is_written_once(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+    text = """\
+x-defaults: &defaults
+  queue: side
+  retry: &retry {max_retries: 5, delay: 1m}
+x-night: &night {schedule: "0 3 * * *", queue: night}
+jobs:
+  - {<<: *defaults, name: plain}
+  - <<: [*defaults, *night]
+    name: own
+    timeout: 5m
+    retry: {<<: *retry, delay: 2m}
+"""
+    from horae.cli.files import read_files
+
+    plain, own = (each.spec for each in read_files([str(tmp_path / write(horae, text))]))
+    assert (plain["queue"], plain["retry"]["max_retries"], plain["schedule"]) == ("side", 5, "@manual")
+    assert (own["queue"], own["schedule"], own["timeout"]) == ("side", "0 3 * * *", "5m")
+    assert (own["retry"]["max_retries"], own["retry"]["delay"]) == (5, "2m")
+
+
+@pytest.mark.parametrize("text", ["jobs:\n", "jobs: []\n", "x-a: 1\njobs:\n", "# nothing\n"])
+def test_a_file_may_have_no_jobs(tmp_path: Path, text: str) -> None:
+    horae = Shell(tmp_path, free_port())
+
+    assert "0 jobs, nothing wrong" in horae.ok("validate", write(horae, text)).err
 
 
 def test_validate_takes_folders_and_standard_input(tmp_path: Path) -> None:
@@ -267,12 +346,65 @@ GREETING=hello there
     assert "0 jobs created, 1 existed already" in again.err
 
 
+def test_a_name_that_another_job_has_is_a_conflict_and_no_repeat(horae: Shell) -> None:
+    def run(table: str) -> Done:
+        return horae("import", "crontab", "-", "--tz", "UTC", "--prefix", "same-", input=table)
+
+    first = "0 4 * * * /opt/a\n"
+    assert run(first).code == 0
+    again = run(first)
+    assert (again.code, again.table[0]["RESULT"]) == (0, "exists")
+
+    other = run("0 5 * * * /opt/a --other\n")
+    assert (other.code, other.table[0]["RESULT"]) == (6, "taken")
+    assert "taken by another job: schedule, target differ" in other.table[0]["NOTES"]
+    assert "--prefix" in other.err
+    assert "0 jobs created, 1 had a name that is taken by another job" in other.err
+    assert "take these lines out" not in other.err
+    partly = run("0 5 * * * /opt/a --other\n0 6 * * * /opt/b\n")
+    assert (partly.code, [row["RESULT"] for row in partly.table]) == (10, ["taken", "created"])
+    assert horae.ok("job", "show", "same-a", "-o", "json").json["schedule"] == "0 4 * * *"
+
+
+def test_a_line_that_the_server_refuses_is_told_with_its_number_its_name_and_the_reason(horae: Shell) -> None:
+    table = (
+        "0 4 * * * /opt/fine\n0 0 31 2 * /opt/never\n@reboot /opt/start\n0 2 * * * /opt/x {{secret.A}}\n"
+        "TOKEN={{secret.NOSUCH}}\n0 5 * * * /opt/shy\n"
+    )
+
+    done = horae("import", "crontab", "-", "--tz", "UTC", input=table)
+    assert done.code == 10
+    assert 'error[invalid]: line 6, shy: There is no secret "NOSUCH".' in done.err
+    assert "1 jobs created, 1 failed, 3 lines not imported" in done.err
+    fine, never, reboot, secret, shy = done.table
+    assert (fine["RESULT"], shy["RESULT"], shy["NAME"]) == ("created", "failed", "shy")
+    assert 'There is no secret "NOSUCH".' in shy["NOTES"]
+    assert [row["SCHEDULE"] for row in (never, reboot, secret)] == ["0 0 31 2 *", "@reboot", "0 2 * * *"]
+    assert secret["RESULT"] == "not imported"
+    assert "env" in secret["NOTES"]
+    assert horae.ok("import", "crontab", "-", "--dry-run", "-q", input=table).out == "fine\nshy\n"
+
+
+def test_cronjobs_of_one_name_in_two_namespaces_are_two_jobs(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
+    one = """\
+kind: CronJob
+metadata: {name: hello, namespace: NAMESPACE}
+spec: {schedule: "@daily", jobTemplate: {spec: {template: {spec: {containers: [{image: i, command: [run]}]}}}}}
+"""
+    both = "---\n".join(one.replace("NAMESPACE", name) for name in ("a", "b"))
+    files = horae.ok("import", "k8s", "-", "--dry-run", "-o", "yaml", input=both).out
+
+    assert horae.ok("validate", "-", "-q", input=files).out == "hello\nhello-2\n"
+
+
 def test_a_system_table_needs_its_user(tmp_path: Path) -> None:
     horae = Shell(tmp_path, free_port())
     table = "17 * * * * root cd / && run-parts /etc/cron.hourly\n0 1 * * * www-data /srv/clean\n"
 
-    plain = horae.ok("import", "crontab", "-", "--dry-run", input=table.replace("www-data", "root"))
-    assert "add --system" in plain.err
+    plain = horae.ok("import", "crontab", "-", "--dry-run", input=table.replace("www-data", "nosuchuser"))
+    assert "note: line 1 begins with the name of a user" in plain.err
+    assert ["add --system" in row["NOTES"] for row in plain.table] == [True, False]
     refused = horae.ok("import", "crontab", "-", "--system", "--dry-run", input=table)
     assert [row["RESULT"] for row in refused.table] == ["not imported"] * 2
     taken = horae.ok("import", "crontab", "-", "--user", "root", "--dry-run", "-o", "json", input=table).json

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horae.cli.crontab import Entry, read_crontab
+from horae.cli.crontab import SUSPECT, Entry, read_crontab
 from horae.core.document import parse_job
 
 
@@ -172,6 +172,13 @@ def test_the_column_of_users() -> None:
     assert "only lines of root" in www.refusal
     assert bare.refusal
     assert "is no user" in refusal("0 1 * * * /usr/bin/x y", has_user=True)
+
+
+def test_a_line_that_begins_with_a_user_is_suspect_whatever_the_others_do() -> None:
+    lines = [f"0 1 * * * {rest}" for rest in ("root /a", "nosuchuser /b", "/usr/bin/root x", "root", "echo root")]
+
+    assert [SUSPECT in entry.notes for entry in read("\n".join(lines))] == [True, False, False, False, False]
+    assert not any(SUSPECT in entry.notes for entry in read(lines[0], has_user=True, user="root"))
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from horae.cli.celery import read_beat
+from horae.cli.crontab import Entry
 from horae.cli.files import checked
 from horae.cli.kubernetes import read_cronjobs
 from horae.cli.systemd import calendar_to_cron, read_timers
@@ -77,6 +79,69 @@ def test_a_timer_and_its_service_are_a_job(tmp_path: Path) -> None:
     assert "nothing that comes again" in boot.refusal
 
 
+def timer(folder: Path, service: str, calendar: str = "OnCalendar=daily") -> Entry:
+    unit(folder, "x.timer", f"[Timer]\n{calendar}\n")
+    unit(folder, "x.service", f"[Service]\n{service}\n")
+    (entry,) = read_timers([folder / "x.timer"], zone="UTC")
+    return entry
+
+
+def test_one_job_has_one_zone(tmp_path: Path) -> None:
+    both = "OnCalendar=*-*-* 4:00:00 Europe/Berlin\nOnCalendar=*-*-* 9:00"
+    assert "follow Europe/Berlin and UTC" in timer(tmp_path, "ExecStart=/bin/x", both).refusal
+
+    alike = timer(tmp_path, "ExecStart=/bin/x", both.replace("9:00", "9:00 Europe/Berlin")).job
+    assert alike is not None
+    assert (alike["schedule"], alike["timezone"]) == (["0 4 * * *", "0 9 * * *"], "Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("service", "printed", "code"),
+    [
+        ("ExecStart=-/bin/false\nExecStart=/bin/echo second", "second\n", 0),
+        ("ExecStart=/bin/false\nExecStart=-/bin/false\nExecStart=/bin/echo second", "", 1),
+        ("ExecStart=/bin/echo one\nExecStart=-/bin/false", "one\n", 0),
+        ("ExecStart=/bin/echo a | b > c; d && e * ~ #f", "a | b > c; d && e * ~ #f\n", 0),
+        (
+            "Environment=A='x  y'\nExecStart=/bin/echo $A ${A} '-${A}-' a$A $$A 100%%",
+            "x y x  y -x  y- a$A $A 100%\n",
+            0,
+        ),
+        ("Environment=A=x\nExecStart=:/bin/echo $A ${A}", "$A ${A}\n", 0),
+        ("Environment=A=x\nExecStart=/bin/sh -c 'echo $A | tr x y'", "y\n", 0),
+        ("ExecStart=@/bin/sh name -c 'echo hi'", "hi\n", 0),
+        ("ExecStart=/usr/bin/find /dev/null -exec echo {} \\;", "/dev/null\n", 0),
+    ],
+)
+def test_a_command_does_in_a_shell_what_systemd_does_without(
+    tmp_path: Path, service: str, printed: str, code: int
+) -> None:
+    made = timer(tmp_path, service).job
+    assert made is not None
+    target = checked(made)["target"]
+    words, env = ["/bin/sh", "-c", target["command"]], target.get("env", {})
+    done = subprocess.run(words, env=env, stdout=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+
+    assert (done.stdout, done.returncode) == (printed, code)
+
+
+def test_what_is_lost_of_a_unit_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.service.d").mkdir()
+    told = "; ".join(
+        timer(tmp_path, "ExecStart=+/bin/x\nRestart=always\nNice=5", "OnCalendar=daily\nWakeSystem=1").notes
+    )
+
+    for trap in ("left out: WakeSystem, Restart, Nice", "not read: x.service.d", "more rights"):
+        assert trap in told
+    assert "quotes do not match" in timer(tmp_path, "ExecStart=/bin/echo 'a").refusal
+    assert "an ExecStart of its own" in timer(tmp_path, "ExecStart=/bin/a ; /bin/b").refusal
+
+
+@pytest.mark.parametrize("length", ["1M", "1month 2h", "soon", "1.2.3s"])
+def test_a_length_that_is_not_understood_is_not_guessed(tmp_path: Path, length: str) -> None:
+    assert "is no length of time" in timer(tmp_path, "ExecStart=/bin/x", f"OnUnitActiveSec={length}").refusal
+
+
 CRONJOB = """
 apiVersion: v1
 kind: List
@@ -124,6 +189,49 @@ def test_cronjobs_are_jobs(tmp_path: Path) -> None:
     assert broken.line > image_only.line > 1
 
 
+def cronjob(container: str, pod: str = "", job: str = "") -> Entry:
+    text = f"""
+kind: CronJob
+metadata: {{name: x}}
+spec:
+  schedule: "@daily"
+  timeZone: UTC
+  jobTemplate: {{spec: {{{job} template: {{spec: {{{pod} containers: [{{image: i, {container}}}]}}}}}}}}
+"""
+    (entry,) = read_cronjobs(text, zone="UTC")
+    return entry
+
+
+def test_variables_are_filled_in_as_kubernetes_does() -> None:
+    env = "env: [{name: FOO, value: bar}, {name: BOTH, value: $(FOO)-$(LATER)}, {name: LATER, value: x}, {name: NONE}]"
+    made = cronjob(f"""command: [sh, -c], args: ["echo $(FOO) '$(BOTH)' $$(FOO) $$5 $(date) $NONE $("], {env}""").job
+
+    assert made is not None
+    assert made["target"]["command"][2] == "echo bar 'bar-$(LATER)' $(FOO) $5 $(date) $NONE $("
+    assert made["target"]["env"] == {"FOO": "bar", "BOTH": "bar-$(LATER)", "LATER": "x", "NONE": ""}
+
+
+@pytest.mark.parametrize("where", ["args: [$(S)]", "args: [a], env: [{name: T, value: x$(S)}, SECRET]"])
+def test_a_variable_of_the_cluster_in_a_command_is_refused(where: str) -> None:
+    secret = "{name: S, valueFrom: {secretKeyRef: {name: a, key: b}}}"
+    where = where.replace("SECRET", secret) if "SECRET" in where else f"{where}, env: [{secret}]"
+
+    assert "$(S) came from the cluster" in cronjob(f"command: [run], {where}").refusal
+    assert cronjob(f"command: [run], {where}".replace("$(S)", "$$(S)")).refusal == ""
+
+
+def test_what_envfrom_may_have_filled_in_is_told() -> None:
+    entry = cronjob("command: [sh, -c, echo $(WHO)], envFrom: [{configMapRef: {name: c}}]")
+
+    assert any("$(WHO) is kept as it is" in note for note in entry.notes)
+
+
+def test_what_a_job_cannot_do_for_a_cronjob_is_told() -> None:
+    assert "initContainers" in cronjob("command: [run]", pod="initContainers: [{image: i}],").refusal
+    many = cronjob("command: [run]", job="completions: 3, parallelism: 2,")
+    assert any("completions 3, parallelism 2" in note for note in many.notes)
+
+
 BEAT = """
 from celery.schedules import crontab, solar
 app = Celery(timezone="Europe/Berlin")
@@ -167,3 +275,56 @@ def test_a_beat_schedule_is_read_and_not_run() -> None:
     assert "solar" in refusals["'sun'"]
     assert "Celery: both, cron: either" in refusals["'both'"]
     assert "TASK is worked out when the module runs" in refusals["'named'"]
+    assert not any("worked out" in refusals[each] for each in ("'both'", "'third'"))
+
+
+LATER = """
+app.conf.beat_schedule = {"first": {"task": "t.a", "schedule": 10}, "twice": {"task": "t.b", "schedule": 10}}
+app.conf.beat_schedule["later"] = {"task": "t.c", "schedule": 1209601, "relative": True, "options": {"priority": 3}}
+app.conf["beat_schedule"]["twice"] = {"task": "t.d", "schedule": 20}
+beat_schedule.update({"more": {"task": "t.e", "schedule": 30}}, named={"task": "t.f", "schedule": timedelta(0, 40)})
+app.conf.update({"timezone": "Europe/Berlin", "beat_schedule": {"inside": {"task": "t.g", "schedule": 50}}})
+app.conf.beat_schedule |= dict(joined={"task": "t.h", "schedule": schedule(run_every=60)})
+app.conf.beat_schedule = beat_schedule
+app.conf.beat_schedule.update(load())
+settings(beat_schedule=OTHER)
+
+@app.on_after_configure.connect
+def setup(sender, **kwargs):
+    sender.add_periodic_task(10.0, test.s("hello"), name="add every 10")
+"""
+
+
+def test_what_comes_into_a_beat_schedule_later_is_read_or_counted_as_refused() -> None:
+    entries = read_beat(LATER, zone=None)
+
+    jobs = {each.job["name"]: checked(each.job) for each in entries if each.job}
+    assert {name: job["schedule"] for name, job in jobs.items()} == {
+        "first": "@every 10s", "later": "@every 1209601s", "twice": "@every 20s", "more": "@every 30s",
+        "named": "@every 40s", "inside": "@every 50s", "joined": "@every 60s",
+    }  # fmt: skip
+    assert (jobs["twice"]["target"], jobs["twice"]["timezone"]) == ({"handler": "t.d"}, "Europe/Berlin")
+    assert any(each.notes[0] == "left out: relative, options priority" for each in entries if each.name == "later")
+    refusals = [(each.line, each.refusal) for each in entries if each.refusal]
+    assert [line for line, _ in refusals] == [2, 9, 10, 14]
+    assert refusals[0][1] == "is set again in line 4."
+    assert refusals[3][1].startswith("add_periodic_task is worked out when the module runs")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"),
+    [
+        ("'5'", "no number of seconds"),
+        ("True", "no number of seconds"),
+        ("-5", "no distance"),
+        ("timedelta(fortnights=1)", "timedelta(fortnights=1) is worked out"),
+        ("timedelta(**x)", "is worked out"),
+        ("schedule()", "schedule() is worked out"),
+        ("crontab(0, 5, nowfun=now)", "nowfun=now) is worked out"),
+    ],
+)
+def test_a_schedule_of_beat_that_is_none_is_refused_with_the_reason(schedule: str, told: str) -> None:
+    (entry,) = read_beat(f"beat_schedule = {{'x': {{'task': 't', 'schedule': {schedule}}}}}", zone="UTC")
+
+    assert told in entry.refusal
+    assert (entry.name, entry.schedule) == ("x", schedule)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, USAGE, Client, Failure, path
+from horae.cli.client import CONFLICT, PARTLY, UNREACHABLE, USAGE, Client, Failure, path
 from horae.cli.output import Column
 from horae.cli.session import Command, Session, tell
+
+if TYPE_CHECKING:
+    from horae.cli.files import Wanted
 
 PATHS = click.argument("file", metavar="FILE|FOLDER...", nargs=-1)
 FILES = click.option("-f", "--file", "files", multiple=True, help="The same as the argument; - is standard input.")
@@ -24,6 +27,7 @@ class Change(NamedTuple):
     fields: list[dict[str, Any]]
     spec: dict[str, Any]
     current: dict[str, Any] | None
+    wanted: Wanted | None = None
 
     def told(self) -> dict[str, Any]:
         return {"name": self.name, "change": self.verb, "fields": self.fields}
@@ -38,7 +42,7 @@ def validate(session: Session, file: tuple[str, ...], files: tuple[str, ...]) ->
     from horae.cli.files import read_files
 
     found = read_files(_paths(file, files))
-    items = [{"name": each.name, "place": each.place, "schedule": each.spec["schedule"]} for each in found]
+    items = [{"name": each.name, "place": each.place_of(), "schedule": each.spec["schedule"]} for each in found]
     columns: list[Column] = [("name", "name"), ("place", "place"), ("schedule", "schedule")]
     session.out.rows(items, columns, "name")
     session.out.say(f"{len(found)} jobs, nothing wrong.")
@@ -95,20 +99,20 @@ def apply(
 
 
 def find_changes(client: Client, paths: list[str], prune: str | None) -> list[Change]:
-    from horae.cli.files import differences, read_files
+    from horae.cli.files import differences, read_files, upstream_of
 
     if prune and ":" not in prune:
         raise Failure(USAGE, f'--prune: "{prune}" is no label.', code="usage", hint="Write --prune managed:git.")
     wanted = read_files(paths)
     current = current_jobs(client, [each.name for each in wanted])
-    upstream = {after["job"] for each in wanted for after in _listed(each.spec["after"]) if after["job"] not in current}
+    upstream = {after["job"] for each in wanted for after in upstream_of(each.spec) if after["job"] not in current}
     ids = {name: job["job_id"] for name, job in (current | current_jobs(client, list(upstream))).items()}
     changes = []
     for each in wanted:
         job = current.get(each.name)
         fields = [] if job is None else differences(each.spec, job, ids)
         verb = "created" if job is None else "updated" if fields else "unchanged"
-        changes.append(Change(verb, each.name, fields, each.spec, job))
+        changes.append(Change(verb, each.name, fields, each.spec, job, each))
     if prune:
         named = {each.name for each in wanted}
         labelled = client.pages("/jobs", "jobs", None, label=prune, sort="name")
@@ -136,11 +140,13 @@ def current_jobs(client: Client, names: list[str]) -> dict[str, dict[str, Any]]:
 
 def in_order(changes: list[Change]) -> list[Change]:
     """A job that another one runs after comes before it."""
+    from horae.cli.files import upstream_of
+
     by_name = {each.name: each for each in changes}
     placed: dict[str, Change] = {}
 
     def place(change: Change, above: tuple[str, ...]) -> None:
-        for after in _listed(change.spec.get("after")):
+        for after in upstream_of(change.spec):
             upstream = by_name.get(after["job"])
             if upstream is not None and upstream.name not in (*above, change.name, *placed):
                 place(upstream, (*above, change.name))
@@ -177,15 +183,18 @@ def _carry_out(session: Session, change: Change) -> dict[str, Any]:
     except Failure as error:
         if error.exit_code == CONFLICT and error.status == 412:
             error.hint = "Somebody changed it meanwhile. Look with `horae diff`, then apply again."
-        error.detail = f"{change.name}: {error.detail}"
-        tell(error)
-        if error.exit_code == 9:
+        if error.exit_code == UNREACHABLE:
             raise
+        if change.wanted is not None:
+            # What the server pointed to stands in a line of a file.
+            for fault in error.faults:
+                fault["pointer"] = change.wanted.place_of(fault.get("pointer", ""))
+        tell(error, change.name)
         return {
             "name": change.name,
             "result": "failed",
             "version": None,
-            "error": error.detail,
+            "error": "; ".join(fault["detail"] for fault in error.faults) or error.detail,
             "exit_code": error.exit_code,
         }
     return {"name": change.name, "result": change.verb, "version": job.get("version")}
@@ -208,12 +217,6 @@ def _save(client: Client, change: Change) -> dict[str, Any]:
     else:
         made = change.current or {}
     return made
-
-
-def _listed(after: Any) -> list[dict[str, Any]]:
-    if not after:
-        return []
-    return after if isinstance(after, list) else [after]
 
 
 def _paths(*groups: tuple[str, ...]) -> list[str]:

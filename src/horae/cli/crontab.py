@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from pwd import getpwnam
+from shutil import which
 from typing import Any
 
 from horae.core.errors import Invalid
@@ -14,6 +16,9 @@ MACROS = {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", 
 OTHER_MACROS = {"@every_minute": "* * * * *"}
 # An attempt of a crontab line has no time limit; this is a long one.
 TIMEOUT = "24h"
+SUSPECT = "begins with the name of a user: is this a system table? Then add --system"
+# Found in system tables, and no commands.
+USERS = {"root", "nobody", "daemon", "www-data", "postgres", "mysql", "nginx", "apache"}
 
 _SETTING = re.compile(r"""\s*("[^"]*"|'[^']*'|[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$""")
 _FIELD = re.compile(r"[0-9A-Za-z*,/~?#-]+")
@@ -25,10 +30,15 @@ _WRAPPERS |= {"python", "python3", "perl", "ruby", "php", "node", "cd", "test", 
 
 @dataclass(slots=True)
 class Entry:
-    """One line of the table: a job, or why there is none, or a setting that is worth a note."""
+    """One line of the table: a job, or why there is none, or a setting that is worth a note.
+
+    `schedule` and `name` are what it says there, for those that become no job.
+    """
 
     line: int
     text: str
+    schedule: str = ""
+    name: str = ""
     job: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     refusal: str = ""
@@ -70,7 +80,7 @@ def read_crontab(
             entry = _entry(Entry(number, stripped), state, has_user=has_user, user=user)
             state.comment = []
             if entry.job is not None:
-                entry.job["name"] = _unique(prefix + entry.job["name"], taken)
+                entry.job["name"] = unique(prefix + entry.job["name"], taken)
             entries.append(entry)
     return entries
 
@@ -116,6 +126,8 @@ def _set(state: _State, name: str, value: str) -> str:
 
 def _entry(entry: Entry, state: _State, *, has_user: bool, user: str | None) -> Entry:
     schedule, rest, refusal = _split_schedule(entry.text)
+    fields = 1 if entry.text.startswith("@") else 5
+    entry.schedule = " ".join(entry.text.split(None, fields)[:fields])
     if refusal:
         entry.refusal = refusal
         return entry
@@ -138,7 +150,24 @@ def _entry(entry: Entry, state: _State, *, has_user: bool, user: str | None) -> 
     if not rest:
         entry.refusal = "has no command."
         return entry
+    if not has_user and _begins_with_user(rest):
+        entry.notes.append(SUSPECT)
     return _with_job(entry, state, schedule, rest, owner)
+
+
+def _begins_with_user(rest: str) -> bool:
+    """A user and more: one that everybody knows, or one of this machine that is no command here."""
+    word, *more = rest.split(None, 1)
+    if not more or not _USER.fullmatch(word):
+        return False
+    return word in USERS or (_is_account(word) and which(word) is None)
+
+
+def _is_account(word: str) -> bool:
+    try:
+        return bool(getpwnam(word))
+    except KeyError:
+        return False
 
 
 def _split_schedule(line: str) -> tuple[str, str, str]:
@@ -248,7 +277,7 @@ def _slug(command: str) -> str:
     return slug[:60] or "job"
 
 
-def _unique(name: str, taken: set[str]) -> str:
+def unique(name: str, taken: set[str]) -> str:
     number, made = 1, name
     while made in taken:
         number += 1

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from horae.cli.client import REJECTED, USAGE, Client, Failure, path
-from horae.cli.files import checked
+from horae.cli.files import checked_file
 from horae.cli.output import as_yaml
 from horae.cli.yaml_lines import read_documents
 from horae.core.document import render_definition
@@ -55,6 +55,6 @@ def _changed(job: dict[str, Any], text: str) -> dict[str, Any]:
     if len(documents) != 1 or not isinstance(documents[0][0], dict):
         raise Failure(REJECTED, "A job was expected.", code="invalid", hint="Nothing was saved.")
     after = documents[0][0]
-    checked(after)
+    checked_file(after)
     changed = {field: value for field, value in after.items() if before.get(field) != value}
     return changed | {field: None for field in before if field not in after and before[field] != fields[field]}

@@ -5,38 +5,48 @@ A file says what is wanted of a job (its spec) and nothing of how it stands: pau
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from horae.cli.client import REJECTED, USAGE, Client, Failure
+from horae.core.aliases import READ_ONLY
+from horae.core.checks import Collector
 from horae.core.document import parse_job, render_definition
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, Invalid
 from horae.core.job import Definition
 
 MOST_BYTES = 20_000_000
-# What a file may hold besides; an answer of the API that was saved to a file can be applied as it is.
-STATE = (
-    "job_id", "tenant", "status", "schedule_type", "cron_expression", "max_retries", "next_fire_time",
-    "last_run_status", "version", "created_at", "updated_at", "paused_until", "pause_reason",
-)  # fmt: skip
+# How a job stands, which a file does not say, and what to do instead.
+STANDING = dict.fromkeys((*READ_ONLY, "paused_until", "pause_reason"), "Leave it out.") | {
+    "status": "Leave it out; `horae pause NAME` and `horae resume NAME` change it.",
+    "paused_until": "Leave it out; `horae pause NAME --until TIME` sets it.",
+    "pause_reason": "Leave it out; `horae pause NAME --reason WHY` sets it.",
+    "job_id": "Leave it out: a file knows a job by its name, and `horae job rename` changes that.",
+    "id": "Leave it out: a file knows a job by its name, and `horae job rename` changes that.",
+    "tenant": "Leave it out: the key says which tenant, or --tenant.",
+}
 # Which addresses may be reached is the server's to say.
 EVERYWHERE = allow_ranges("0.0.0.0/0,::/0")
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class Wanted(NamedTuple):
-    """A job of a file: where it stands, as written, and in full with every default."""
+    """A job of a file, in full with every default, and where it stands: `lines` are those of all places of the file."""
 
-    place: str
-    document: dict[str, Any]
+    file: Path
+    lines: dict[str, int]
+    root: str
     spec: dict[str, Any]
 
     @property
     def name(self) -> str:
         return str(self.spec["name"])
+
+    def place_of(self, pointer: str = "") -> str:
+        return _place(self.file, self.lines, self.root, pointer)
 
 
 def read_files(paths: Iterable[str]) -> list[Wanted]:
@@ -49,8 +59,9 @@ def read_files(paths: Iterable[str]) -> list[Wanted]:
     for each in found:
         if each.name in places:
             detail = f'"{each.name}" is defined twice, also at {places[each.name]}.'
-            faults.append({"pointer": each.place, "detail": detail, "hint": "Keep one of them."})
-        places[each.name] = each.place
+            faults.append({"pointer": each.place_of(), "detail": detail, "hint": "Keep one of them."})
+        places[each.name] = each.place_of()
+    faults += _circles({each.name: each for each in found})
     if faults:
         raise Failure(REJECTED, f"{len(faults)} things are wrong.", code="invalid", faults=faults)
     return found
@@ -59,7 +70,8 @@ def read_files(paths: Iterable[str]) -> list[Wanted]:
 def checked(document: Any) -> dict[str, Any]:
     """The job in full, as the server would answer it. Raises Invalid."""
     if isinstance(document, dict):
-        document = {key: value for key, value in document.items() if key not in STATE}
+        # Whether it is the caller's is known to the server.
+        document = {key: value for key, value in document.items() if key != "tenant"}
         calendar = document.get("calendar")
         if isinstance(calendar, str):
             document["calendar"] = _calendar(calendar)
@@ -67,6 +79,18 @@ def checked(document: Any) -> dict[str, Any]:
             raise Invalid([Fault("/name", "A job in a file needs a name.", "Write name: daily-report")])
     # At the beginning of time no instant is past: whether it is too late is known to the server.
     return render_definition(parse_job(document, job_id=NOBODY, now_us=0, tenant="", allow=EVERYWHERE))
+
+
+def checked_file(document: Any) -> dict[str, Any]:
+    """The same for what somebody wrote into a file: how the job stands would be ignored, so it is refused."""
+    standing = [key for key in document if key in STANDING] if isinstance(document, dict) else []
+    told = "says how a job stands; a file says what is wanted of it (`horae job export` writes such files)."
+    found = Collector([Fault(f"/{key}", f'"{key}" {told}', STANDING[key]) for key in standing])
+    rest = {key: value for key, value in document.items() if key not in STANDING} if standing else document
+    nothing: dict[str, Any] = {}
+    spec = found.attempt(nothing, checked, rest)
+    found.finish()
+    return spec
 
 
 def differences(spec: Mapping[str, Any], current: Mapping[str, Any], ids: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -77,6 +101,12 @@ def differences(spec: Mapping[str, Any], current: Mapping[str, Any], ids: Mappin
         if before != after:
             found.append({"field": field, "before": before, "after": after})
     return found
+
+
+def upstream_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The jobs that it runs after, each with `on`."""
+    after = spec.get("after") or []
+    return after if isinstance(after, list) else [after]
 
 
 def as_file(client: Client, answer: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
@@ -155,14 +185,13 @@ def _read_file(file: Path, found: list[Wanted], faults: list[dict[str, str]]) ->
         return
     for document, lines, pointer in documents:
         try:
-            spec = checked(document)
+            spec = checked_file(document)
         except Invalid as error:
             for fault in error.faults:
-                line = _line_of(lines, pointer + fault.pointer)
-                where = f"{file}:{line}{f' {fault.pointer}' if fault.pointer else ''}"
+                where = _place(file, lines, pointer, fault.pointer)
                 faults.append({"pointer": where, "detail": fault.detail, "hint": fault.hint})
         else:
-            found.append(Wanted(f"{file}:{lines[pointer]}", document, spec))
+            found.append(Wanted(file, lines, pointer, spec))
 
 
 def _text(file: Path) -> str:
@@ -175,8 +204,27 @@ def _text(file: Path) -> str:
     return data.decode()
 
 
-def _line_of(lines: Mapping[str, int], pointer: str) -> int:
-    """The line of that place, or of the nearest around it that was written."""
-    while pointer not in lines and pointer:
-        pointer = pointer.rpartition("/")[0]
-    return lines.get(pointer, 1)
+def _place(file: Path, lines: Mapping[str, int], root: str, pointer: str) -> str:
+    """`jobs.yaml:7 /target`: the line of that place, or of the nearest around it that was written."""
+    inside = root + pointer
+    while inside not in lines and inside:
+        inside = inside.rpartition("/")[0]
+    return f"{file}:{lines.get(inside, 1)}{f' {pointer}' if pointer else ''}"
+
+
+def _circles(jobs: Mapping[str, Wanted]) -> Iterator[dict[str, str]]:
+    """Jobs that would wait for each other. Sent one by one, the first is told that its upstream is missing."""
+    from graphlib import CycleError, TopologicalSorter
+
+    waits = {name: [after["job"] for after in upstream_of(each.spec)] for name, each in jobs.items()}
+    while True:
+        try:
+            TopologicalSorter(waits).prepare()
+        except CycleError as error:
+            circle = error.args[1]
+            detail = f"These jobs would wait for each other: {' → '.join(circle)}."
+            hint = "Take one of the `after` entries out."
+            yield {"pointer": jobs[circle[0]].place_of("/after"), "detail": detail, "hint": hint}
+            waits[circle[0]] = []
+        else:
+            return

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, REJECTED, USAGE, Failure
+from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 
@@ -61,14 +61,15 @@ def crontab(
     crontab -l | horae import crontab - --dry-run
     horae import crontab /etc/cron.d/backup --user root
     """
-    from horae.cli.crontab import read_crontab
+    from horae.cli.crontab import SUSPECT, read_crontab
 
     zone = _zone(timezone)
     text = _text(file)
     is_system = system or user is not None or file == "/etc/crontab" or file.startswith("/etc/cron.d/")
     entries = read_crontab(text, zone=zone, has_user=is_system, user=user, prefix=flags["prefix"])
-    if not is_system:
-        _suspect_users(session, entries)
+    suspect = ", ".join(str(each.line) for each in entries if SUSPECT in each.notes)
+    if suspect:
+        session.out.say(f"note: line {suspect} {SUSPECT}.")
     if _finish(
         session, entries, flags, "lines", f"Zone: {zone}{'' if timezone else ' (of this machine; --tz changes it)'}."
     ):
@@ -147,31 +148,55 @@ def _zone(given: str | None) -> str:
 
 def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: str, zone: str) -> bool:
     """Create them or show them. Whether some were created."""
-    queue, is_dry = flags["queue"], flags["dry_run"]
-    for entry in entries:
-        if entry.job and queue:
-            entry.job["queue"] = queue
-    jobs = [entry.job for entry in entries if entry.job]
+    is_dry = flags["dry_run"]
+    jobs = _jobs(entries, flags["queue"])
     if session.out.form == "yaml" and is_dry:
         from horae.cli.output import as_yaml
 
         click.echo("---\n".join(as_yaml(job) for job in jobs), nl=False)
         for entry in entries:
             for note in [entry.refusal] if entry.refusal else entry.notes:
-                session.out.say(f"{(entry.job or {}).get('name') or f'line {entry.line}'}: {note}")
+                session.out.say(f"{(entry.job or {}).get('name') or entry.name or f'line {entry.line}'}: {note}")
         return False
-    results = {} if is_dry else _create(session, jobs)
+    results = {} if is_dry else _create(session, entries)
     _show(session, entries, results)
     left = sum(bool(entry.refusal) for entry in entries)
     told = f"{len(jobs)} jobs would be created" if is_dry else f"{_count(results, 'created')} jobs created"
-    there = _count(results, "exists")
+    there, taken = _count(results, "exists"), _count(results, "taken")
     also = f", {there} existed already" if there else ""
+    also += f", {taken} had a name that is taken by another job" if taken else ""
+    failed = _count(results, "failed")
+    also += f", {failed} failed" if failed else ""
     session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
     if is_dry:
         session.out.say("Nothing was changed. Run again without --dry-run to create them.")
-    elif _count(results, "failed"):
-        sys.exit(PARTLY)
+    _exit_if_not_all(results)
     return _count(results, "created") > 0
+
+
+def _jobs(entries: list[Any], queue: str | None) -> list[dict[str, Any]]:
+    """The jobs, each with a name of its own: CronJobs of two namespaces may have the same."""
+    from horae.cli.crontab import unique
+    from horae.cli.files import checked
+    from horae.core.errors import Invalid
+
+    names = set[str]()
+    for entry in entries:
+        if entry.job is None:
+            continue
+        entry.job |= {"name": unique(entry.job["name"], names)} | ({"queue": queue} if queue else {})
+        try:
+            checked(entry.job)
+        except Invalid as error:
+            entry.refusal = " ".join(f"{fault.detail} {fault.hint}".strip() for fault in error.faults)
+            entry.job = None
+    return [entry.job for entry in entries if entry.job]
+
+
+def _exit_if_not_all(results: dict[str, Result]) -> None:
+    codes = {each.exit_code for each in results.values() if each.exit_code}
+    if codes:
+        sys.exit(PARTLY if _count(results, "created") or len(codes) > 1 else codes.pop())
 
 
 def _text(file: str) -> str:
@@ -181,41 +206,54 @@ def _text(file: str) -> str:
         raise Failure(USAGE, f"{file} cannot be read: {error}.", code="file") from None
 
 
-def _suspect_users(session: Session, entries: list[Any]) -> None:
-    names = {"root", "nobody", "daemon", "www-data", "postgres"}
-    first = [
-        entry.job["target"]["command"].split()[0]
-        for entry in entries
-        if entry.job and isinstance(entry.job["target"]["command"], str)
-    ]
-    if first and all(word in names for word in first):
-        session.out.say(
-            f'note: every command begins with a user ("{first[0]}"): is this a system table? Then add --system.'
-        )
+class Result(NamedTuple):
+    """What became of a job: a word, more about it, and the exit code that it asks for."""
+
+    word: str
+    note: str = ""
+    exit_code: int = 0
 
 
-def _create(session: Session, jobs: list[dict[str, Any]]) -> dict[str, str]:
+def _create(session: Session, entries: list[Any]) -> dict[str, Result]:
     """A job that exists is left alone: a second import makes nothing twice and overwrites nothing."""
     results = {}
-    for job in session.out.track(jobs, "Creating jobs"):
+    for entry in session.out.track([each for each in entries if each.job], "Creating jobs"):
+        job = entry.job
         try:
             session.client.post("/jobs", job)
-            results[job["name"]] = "created"
         except Failure as error:
-            if error.exit_code == 9:
+            if error.exit_code == UNREACHABLE:
                 raise
-            results[job["name"]] = "exists" if error.exit_code == CONFLICT else "failed"
-            if error.exit_code != CONFLICT:
-                error.detail = f"{job['name']}: {error.detail}"
-                tell(error)
+            results[job["name"]] = _refused(session, entry, error)
+        else:
+            results[job["name"]] = Result("created")
     return results
 
 
-def _count(results: dict[str, str], word: str) -> int:
-    return sum(each == word for each in results.values())
+def _refused(session: Session, entry: Any, error: Failure) -> Result:
+    from horae.cli.apply import current_jobs
+    from horae.cli.files import checked, differences
+
+    name = entry.job["name"]
+    about = f"line {entry.line}, {name}"
+    there = current_jobs(session.client, [name]).get(name) if error.exit_code == CONFLICT else None
+    if there is None:
+        tell(error, about)
+        reason = "; ".join(fault["detail"] for fault in error.faults) or error.detail
+        return Result("failed", reason, error.exit_code)
+    fields = ", ".join(each["field"] for each in differences(checked(entry.job), there, {}))
+    if not fields:
+        return Result("exists")
+    told, hint = f"taken by another job: {fields} differ", "--prefix gives other names."
+    tell(Failure(CONFLICT, f"{told}.", code="name_taken", hint=hint), about)
+    return Result("taken", f"{told}; {hint}", CONFLICT)
 
 
-def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None:
+def _count(results: dict[str, Result], word: str) -> int:
+    return sum(each.word == word for each in results.values())
+
+
+def _show(session: Session, entries: list[Any], results: dict[str, Result]) -> None:
     from horae.cli.times import now
     from horae.core.duration import format_instant
     from horae.core.schedule import next_after, parse_schedule
@@ -226,8 +264,8 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
     for entry in entries:
         item: dict[str, Any] = {
             "line": entry.line,
-            "name": None,
-            "schedule": entry.text.split(None, 1)[0],
+            "name": entry.name or None,
+            "schedule": entry.schedule or entry.text,
             "next_at": None,
         }
         if entry.job:
@@ -238,9 +276,10 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
             told = line if due is None else describe(schedule)
             item |= {"name": entry.job["name"], "schedule": told, "next_at": due and format_instant(due)}
         word = "would create" if entry.job else "not imported" if entry.refusal else "setting"
-        result = results.get(item["name"] or "", word)
+        result = results.get(item["name"], Result(word)) if entry.job else Result(word)
         notes = [entry.refusal] if entry.refusal else entry.notes
-        items.append(item | {"result": result, "notes": "; ".join(notes), "job": entry.job})
+        told = "; ".join([result.note, *notes] if result.note else notes)
+        items.append(item | {"result": result.word, "notes": told, "job": entry.job})
     columns: list[Column] = [
         ("line", "line"), ("name", "name"), ("schedule", "schedule"), ("next", "next_at"), ("result", "result"),
         ("notes", "notes"),
@@ -248,4 +287,6 @@ def _show(session: Session, entries: list[Any], results: dict[str, str]) -> None
     if session.out.form == "table":
         # On a narrow screen the last ones have no room, and the notes are what matters.
         columns = [columns[place] for place in (0, 1, 2, 5, 4, 3)]
+    if session.out.form == "name":
+        items = [each for each in items if each["job"]]
     session.out.rows(items, columns, "name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +11,8 @@ from horae.cli.crontab import Entry
 from horae.core.errors import Invalid
 from horae.core.schedule import parse_schedule
 
+# In a command, in arguments and in values of variables: `$(A)`, and `$$` for a dollar sign.
+REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 OVERLAP = {"Allow": "allow", "Forbid": "skip", "Replace": "replace"}
 
 
@@ -38,7 +41,7 @@ def _entry(document: dict[str, Any], line: int, zone: str, prefix: str) -> Entry
     meta, spec = document.get("metadata") or {}, document.get("spec") or {}
     name = str(meta.get("name") or "cronjob")
     schedule = str(spec.get("schedule") or "")
-    entry = Entry(line, f"{schedule or '-'} {name}")
+    entry = Entry(line, f"{schedule or '-'} {name}", schedule, name)
     zone = _zone(entry, spec, schedule, zone)
     if schedule.startswith(("TZ=", "CRON_TZ=")):
         schedule = schedule.partition(" ")[2]
@@ -53,11 +56,13 @@ def _entry(document: dict[str, Any], line: int, zone: str, prefix: str) -> Entry
     if len(containers) != 1:
         entry.refusal = f"has {len(containers)} containers; a job runs one command."
         return entry
-    command = [*(containers[0].get("command") or []), *(containers[0].get("args") or [])]
-    if not command:
-        entry.refusal = f"names no command; that of the image {containers[0].get('image')} is not known here."
+    if pod.get("initContainers"):
+        entry.refusal = "has initContainers, which run before it; a job runs one command."
         return entry
-    entry.job = _job(entry, meta, spec, template, containers[0], [str(word) for word in command])
+    target = _target(entry, containers[0])
+    if entry.refusal:
+        return entry
+    entry.job = _job(entry, meta, spec, template, target)
     entry.job |= {"name": f"{prefix}{name}", "schedule": schedule, "timezone": zone}
     return entry
 
@@ -71,29 +76,54 @@ def _zone(entry: Entry, spec: dict[str, Any], schedule: str, zone: str) -> str:
     return zone
 
 
-def _job(
-    entry: Entry,
-    meta: dict[str, Any],
-    spec: dict[str, Any],
-    template: dict[str, Any],
-    container: dict[str, Any],
-    command: list[str],
-) -> dict[str, Any]:
-    entry.notes.append(
-        f"ran in image {container.get('image')}; now runs on the worker, which must have {shlex.quote(command[0])}"
-    )
-    target: dict[str, Any] = {"command": command}
-    env = {each["name"]: str(each["value"]) for each in container.get("env") or [] if "value" in each}
-    if env:
-        target["env"] = env
-    hidden = [each["name"] for each in container.get("env") or [] if "valueFrom" in each]
+def _target(entry: Entry, container: dict[str, Any]) -> dict[str, Any]:
+    command = [str(word) for word in [*(container.get("command") or []), *(container.get("args") or [])]]
+    if not command:
+        entry.refusal = f"names no command; that of the image {container.get('image')} is not known here."
+        return {}
+    variables = container.get("env") or []
+    plain = {each["name"]: str(each.get("value", "")) for each in variables if "valueFrom" not in each}
+    hidden = [each["name"] for each in variables if "valueFrom" in each]
+    unknown = {name for text in (*command, *plain.values()) for name in REFERENCE.findall(text) if name} - set(plain)
+    if unknown.intersection(hidden):
+        told = ", ".join(f"$({name})" for name in hidden if name in unknown)
+        entry.refusal = f"{told} came from the cluster and cannot be filled in here; let the command read it from env."
+        return {}
+    _note_surroundings(entry, container, command[0], hidden, unknown)
+    env: dict[str, str] = {}
+    for name, value in plain.items():
+        env[name] = _filled_in(value, env)
+    target: dict[str, Any] = {"command": [_filled_in(word, env) for word in command]}
+    target |= {"env": env} if env else {}
+    return target | ({"cwd": container["workingDir"]} if container.get("workingDir") else {})
+
+
+def _note_surroundings(
+    entry: Entry, container: dict[str, Any], program: str, hidden: list[str], unknown: set[str]
+) -> None:
+    image = container.get("image")
+    entry.notes.append(f"ran in image {image}; now runs on the worker, which must have {shlex.quote(program)}")
+    if container.get("envFrom") and unknown:
+        told = ", ".join(f"$({name})" for name in sorted(unknown))
+        entry.notes.append(f"{told} is kept as it is: if envFrom had it, write its value")
     if hidden or container.get("envFrom"):
         names = ", ".join([*hidden, *(["envFrom"] if container.get("envFrom") else [])])
         entry.notes.append(f"{names} came from the cluster: use `horae secret set` and name them in env")
-    if container.get("workingDir"):
-        target["cwd"] = container["workingDir"]
     if container.get("volumeMounts"):
         entry.notes.append("its volumes are left out")
+
+
+def _filled_in(text: str, known: dict[str, str]) -> str:
+    """Names that are not known stay as they are."""
+    return REFERENCE.sub(lambda match: "$" if match[1] is None else known.get(match[1], match[0]), text)
+
+
+def _job(
+    entry: Entry, meta: dict[str, Any], spec: dict[str, Any], template: dict[str, Any], target: dict[str, Any]
+) -> dict[str, Any]:
+    pods = [f"{key} {template[key]}" for key in ("completions", "parallelism") if template.get(key) not in (None, 1)]
+    if pods:
+        entry.notes.append(f"{', '.join(pods)}: ran in several pods; here it is one run")
     if spec.get("suspend"):
         entry.notes.append("suspended there: pause it here, an import makes it active")
     deadline = template.get("activeDeadlineSeconds")

@@ -92,7 +92,8 @@ def _edit(client: Client, edit: dict[str, Any]) -> Change:
     given: dict[str, Any] = {field: edit[field] for field in ("timezone", "calendar") if edit[field]}
     if edit["schedule"]:
         given["schedule"] = list(edit["schedule"]) if len(edit["schedule"]) > 1 else edit["schedule"][0]
-    spec = checked(job | given)
+    # Without the fields that say the same once more, such as cron_expression.
+    spec = checked({field: job[field] for field in checked({"name": job["name"]})} | given)
     fields = [{"field": name, "before": job[name], "after": spec[name]} for name in given]
     return Change("updated", job["name"], fields, spec, job)
 

@@ -187,18 +187,19 @@ def _end(error: Exception) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-def tell(error: Failure) -> None:
-    """`error[code]: detail`, where it is, and what to do, on standard error."""
-    lines = [f"error[{error.code}]: {error.detail}"] if len(error.faults) != 1 else []
+def tell(error: Failure, about: str = "") -> None:
+    """`error[code]: detail`, where it is, and what to do, on standard error; `about` is which of several failed."""
+    head = f"error[{error.code}]: {f'{about}: ' if about else ''}"
+    lines = [f"{head}{error.detail}"] if len(error.faults) != 1 else []
     for fault in error.faults:
         is_only = len(error.faults) == 1
-        lines.append(f"error[{error.code}]: {fault['detail']}" if is_only else f"  {fault['detail']}")
+        lines.append(f"{head}{fault['detail']}" if is_only else f"  {fault['detail']}")
         if fault.get("pointer"):
             lines.append(f"{'  ' if is_only else '    '}at {fault['pointer']}")
         if fault.get("hint"):
             lines.append(f"{'' if is_only else '    '}hint: {fault['hint']}")
     if len(error.faults) > 1:
-        lines[0] = f"error[{error.code}]: {len(error.faults)} things are wrong."
+        lines[0] = f"{head}{len(error.faults)} things are wrong."
     if error.hint:
         lines.append(f"hint: {error.hint}")
     if error.request_id:

@@ -18,6 +18,17 @@ DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _UNIT_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1, "sec": 1, "second": 1, "seconds": 1, "m": 60, "min": 60, "minute": 60,
                  "minutes": 60, "h": 3600, "hr": 3600, "hour": 3600, "hours": 3600, "d": 86_400, "day": 86_400,
                  "days": 86_400, "w": 604_800, "week": 604_800, "weeks": 604_800}  # fmt: skip
+# Before a command: `@` its own name follows, `-` failure is ignored, `:` no variables, `+` and `!` more rights.
+MARKS = "@-:+!"
+UNDERSTOOD = {
+    "Timer": {"OnCalendar", "OnUnitActiveSec", "OnUnitInactiveSec", "OnBootSec", "OnStartupSec", "OnActiveSec",
+              "Persistent", "RandomizedDelaySec", "AccuracySec", "Unit"},
+    "Service": {"ExecStart", "ExecStartPre", "ExecStartPost", "Environment", "EnvironmentFile", "WorkingDirectory",
+                "User", "Type"},
+    "Unit": {"Description", "Documentation", "After", "Before", "Wants"},
+}  # fmt: skip
+_VARIABLE = re.compile(r"(\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\$)")
+_WHOLE_VARIABLE = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]*")
 _RANGE = re.compile(r"(?:\*|\d+(?:\.\.\d+)?)(?:/\d+)?(?:,(?:\*|\d+(?:\.\.\d+)?)(?:/\d+)?)*")
 
 
@@ -38,7 +49,8 @@ def _timers(paths: list[Path]) -> list[Path]:
 
 def _entry(number: int, path: Path, zone: str, prefix: str) -> Entry:
     timer = read_unit(path)
-    entry = Entry(number, path.name)
+    written = [*timer.get("Timer.OnCalendar", []), *timer.get("Timer.OnUnitActiveSec", [])]
+    entry = Entry(number, path.name, ", ".join(written), path.stem)
     name = (timer.get("Timer.Unit") or [f"{path.stem}.service"])[-1]
     service_path = path.with_name(name)
     if not service_path.exists():
@@ -48,10 +60,12 @@ def _entry(number: int, path: Path, zone: str, prefix: str) -> Entry:
     if refusal:
         entry.refusal = refusal
         return entry
-    target, refusal = _target(entry, read_unit(service_path))
+    service = read_unit(service_path)
+    target, refusal = _target(entry, service)
     if refusal:
         entry.refusal = refusal
         return entry
+    _note_what_is_lost(entry, {path: timer, service_path: service})
     is_persistent = _is_yes(timer.get("Timer.Persistent"))
     entry.notes += ["Persistent: a missed time runs once, when there is a scheduler again"] if is_persistent else []
     job: dict[str, Any] = {
@@ -68,9 +82,12 @@ def _entry(number: int, path: Path, zone: str, prefix: str) -> Entry:
         "labels": {"imported": "systemd"},
         "description": (timer.get("Unit.Description") or [""])[-1][:500],
     }
-    delay = _length((timer.get("Timer.RandomizedDelaySec") or ["0"])[-1])
+    told = (timer.get("Timer.RandomizedDelaySec") or ["0"])[-1]
+    delay = _length(told)
     if delay:
         job["jitter"] = f"{round(delay)}s"
+    elif told != "0":
+        entry.notes.append(f"RandomizedDelaySec={told} is left out: no length of time that is known here")
     entry.job = job
     return entry
 
@@ -92,14 +109,17 @@ def read_unit(path: Path) -> dict[str, list[str]]:
 
 
 def _schedules(entry: Entry, timer: dict[str, list[str]], zone: str) -> tuple[list[str], str, str]:
-    lines = []
+    lines, zones = [], list[str]()
     for text in timer.get("Timer.OnCalendar", []):
         line, own_zone, refusal = calendar_to_cron(text)
         if refusal:
             return [], refusal, zone
-        if own_zone:
-            zone = own_zone
+        zones.append(own_zone or zone)
         lines.append(line)
+    if len(set(zones)) > 1:
+        told = " and ".join(dict.fromkeys(zones))
+        return [], f"its OnCalendar follow {told}; a job has one zone. Make a timer for each.", zone
+    zone = zones[0] if zones else zone
     for key in ("OnUnitActiveSec", "OnUnitInactiveSec"):
         for text in timer.get(f"Timer.{key}", []):
             seconds = _length(text)
@@ -178,12 +198,10 @@ def _day(text: str) -> int | None:
 
 
 def _target(entry: Entry, service: dict[str, list[str]]) -> tuple[dict[str, Any], str]:
-    commands = [each.lstrip("@-:+!") for each in service.get("Service.ExecStart", [])]
-    if not commands:
-        return {}, "its service has no ExecStart."
-    if any(re.search(r"(?<!%)%[a-zA-Z]", each) for each in commands):
-        entry.notes.append("% specifiers such as %i are not filled in: write their values")
-    target: dict[str, Any] = {"command": " && ".join(each.replace("%%", "%") for each in commands)}
+    command, refusal = _command(entry, service.get("Service.ExecStart", []))
+    if refusal:
+        return {}, refusal
+    target: dict[str, Any] = {"command": command}
     env = dict(
         word.partition("=")[::2] for line in service.get("Service.Environment", []) for word in shlex.split(line)
     )
@@ -201,15 +219,64 @@ def _target(entry: Entry, service: dict[str, list[str]]) -> tuple[dict[str, Any]
     return target, ""
 
 
+def _command(entry: Entry, lines: list[str]) -> tuple[str, str]:
+    """One command of a shell that does what these do without one: the next only if the last went well."""
+    if not lines:
+        return "", "its service has no ExecStart."
+    if any(re.search(r"(?<!%)%[a-zA-Z]", each) for each in lines):
+        entry.notes.append("% specifiers such as %i are not filled in: write their values")
+    made = []
+    for line in lines:
+        text = line.lstrip(MARKS)
+        marks = line.removesuffix(text)
+        try:
+            words, is_several = shlex.split(text.replace("%%", "%")), ";" in shlex.split(text, posix=False)
+        except ValueError:
+            return "", f"ExecStart={line}: its quotes do not match."
+        if is_several or not words:
+            return "", f"ExecStart={line}: one command is wanted. Give each an ExecStart of its own."
+        if "@" in marks:
+            del words[1:2]
+        if "+" in marks or "!" in marks:
+            entry.notes.append("ran with more rights than its user has; now runs as the user of the worker")
+        if "\\" in text:
+            entry.notes.append("a backslash is read as a shell reads it: look at the command")
+        command = " ".join(_word(each, is_filled_in=":" not in marks) for each in words)
+        made.append(f"({command} || true)" if "-" in marks else command)
+    return " && ".join(made), ""
+
+
+def _word(word: str, *, is_filled_in: bool) -> str:
+    """A word for a shell. systemd knows no pipes and no patterns; variables are `$A` as a word, and `${A}` in one."""
+    if not is_filled_in:
+        return shlex.quote(word)
+    if _WHOLE_VARIABLE.fullmatch(word):
+        return word
+    parts = [each for each in _VARIABLE.split(word) if each] or [""]
+    return "".join(f'"{each}"' if each[:2] == "${" else shlex.quote(each.replace("$$", "$")) for each in parts)
+
+
+def _note_what_is_lost(entry: Entry, units: dict[Path, dict[str, list[str]]]) -> None:
+    keys = [key for unit in units.values() for key, values in unit.items() if values]
+    lost = [
+        key for section, _, key in (each.partition(".") for each in keys) if key not in UNDERSTOOD.get(section, key)
+    ]
+    if lost:
+        entry.notes.append(f"left out: {', '.join(dict.fromkeys(lost))}")
+    drop_ins = [f"{path.name}.d" for path in units if path.with_name(f"{path.name}.d").is_dir()]
+    if drop_ins:
+        entry.notes.append(f"not read: {', '.join(drop_ins)}")
+
+
 def _is_yes(values: list[str] | None) -> bool:
     return bool(values) and (values or [""])[-1].lower() in ("1", "yes", "true", "on")
 
 
 def _length(text: str) -> float:
-    """Seconds; 0 for what is none."""
+    """Seconds; 0 for what is none. `M` are months, which differ in length."""
     if text.strip().isdigit():
         return float(text)
-    total = 0.0
-    for number, unit in re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower()):
-        total += float(number) * _UNIT_SECONDS.get(unit, 0)
-    return total
+    parts = re.findall(r"([\d.]+)\s*([A-Za-z]+)|(\S)", text)
+    if any(other or unit not in _UNIT_SECONDS or number.count(".") > 1 for number, unit, other in parts):
+        return 0
+    return sum(float(number.strip(".") or 0) * _UNIT_SECONDS[unit] for number, unit, _ in parts)

@@ -7,8 +7,11 @@ from typing import Any
 
 import yaml
 
+from horae.core.checks import escape
+
 MOST_NODES = 2_000_000
 DEEPEST = 100
+MERGE = "tag:yaml.org,2002:merge"
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -55,11 +58,22 @@ def _check_depth(text: str) -> None:
 def _jobs(value: Any, lines: dict[str, int]) -> list[Read]:
     if value is None:
         return []
-    if isinstance(value, dict) and set(value) == {"jobs"} and isinstance(value["jobs"], list):
-        return [(each, lines, f"/jobs/{at}") for at, each in enumerate(value["jobs"])]
+    if isinstance(value, dict) and "jobs" in value:
+        return [(each, lines, f"/jobs/{at}") for at, each in enumerate(_listed(value, lines))]
     if isinstance(value, list):
         return [(each, lines, f"/{at}") for at, each in enumerate(value)]
     return [(value, lines, "")]
+
+
+def _listed(value: dict[str, Any], lines: dict[str, int]) -> list[Any]:
+    """The list behind `jobs:`. Beside it may stand what begins with `x-`: a place for anchors."""
+    for key in value:
+        if key != "jobs" and not key.startswith("x-"):
+            line = lines[f"/{escape(key)}"]
+            raise ValueError(line, f'"{key}" beside "jobs" means nothing; what is only for anchors begins with x-.')
+    if not isinstance(value["jobs"], list | None):
+        raise ValueError(lines["/jobs"], '"jobs" must be a list of jobs.')  # noqa: TRY004 - about the text that was read
+    return value["jobs"] or []
 
 
 class _Reader:
@@ -68,30 +82,46 @@ class _Reader:
         self._seen = 0
 
     def value(self, node: Any, pointer: str) -> Any:
-        self._seen += 1
-        line = node.start_mark.line + 1
-        if self._seen > MOST_NODES:
-            raise ValueError(line, "Too much: an alias inside an alias?")
-        self.lines.setdefault(pointer, line)
+        self._count(node)
+        self.lines.setdefault(pointer, node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return _scalar(node)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(each, f"{pointer}/{at}") for at, each in enumerate(node.value)]
-        return self._mapping(node, pointer)
+        made = {}
+        for key, (line, each) in self._pairs(node).items():
+            at = f"{pointer}/{escape(key)}"
+            self.lines[at] = line
+            made[key] = self.value(each, at)
+        return made
 
-    def _mapping(self, node: Any, pointer: str) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+    def _count(self, node: Any, nodes: int = 1) -> None:
+        self._seen += nodes
+        if self._seen > MOST_NODES:
+            raise ValueError(node.start_mark.line + 1, "Too much: an alias inside an alias?")
+
+    def _pairs(self, node: Any) -> dict[str, tuple[int, Any]]:
+        """Keys with their lines and values. Behind `<<` are those of other mappings, for keys that are not written."""
+        pairs: dict[str, tuple[int, Any]] = {}
+        others: list[Any] = []
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 raise ValueError(line, "A key must be a text.")  # noqa: TRY004 - about the text that was read
             key = str(key_node.value)
-            if key in made:
+            if key_node.tag == MERGE:
+                others += value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+            elif key in pairs:
                 raise ValueError(line, f'"{key}" comes twice.')
-            at = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
-            self.lines[at] = line
-            made[key] = self.value(value_node, at)
-        return made
+            else:
+                pairs[key] = line, value_node
+        for each in others:
+            if not isinstance(each, yaml.MappingNode):
+                line = each.start_mark.line + 1
+                raise ValueError(line, "<< takes a mapping, or a list of them.")  # noqa: TRY004 - as above
+            self._count(each, len(each.value) + 1)
+            pairs = self._pairs(each) | pairs
+        return pairs
 
 
 def _scalar(node: Any) -> Any:
