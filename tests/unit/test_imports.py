@@ -203,7 +203,8 @@ spec:
 
 
 def test_variables_are_filled_in_as_kubernetes_does() -> None:
-    env = "env: [{name: FOO, value: bar}, {name: BOTH, value: $(FOO)-$(LATER)}, {name: LATER, value: x}, {name: NONE}]"
+    env = "env: [{name: FOO, value: bar}, {name: BOTH, value: $(FOO)-$(LATER)}, {name: LATER, value: x}, "
+    env += "{name: NONE, value: ~}]"
     made = cronjob(f"""command: [sh, -c], args: ["echo $(FOO) '$(BOTH)' $$(FOO) $$5 $(date) $NONE $("], {env}""").job
 
     assert made is not None

@@ -156,7 +156,7 @@ def _entry(entry: Entry, state: _State, *, has_user: bool, user: str | None) -> 
 
 
 def _begins_with_user(rest: str) -> bool:
-    """A user and more: one that everybody knows, or one of this machine that is no command here."""
+    """A user and more: one that everybody knows, or a person's account of this machine that is no command here."""
     word, *more = rest.split(None, 1)
     if not more or not _USER.fullmatch(word):
         return False
@@ -165,7 +165,8 @@ def _begins_with_user(rest: str) -> bool:
 
 def _is_account(word: str) -> bool:
     try:
-        return bool(getpwnam(word))
+        # Below are those of the system, and some of them, such as mail, are commands as well.
+        return getpwnam(word).pw_uid >= 1000
     except KeyError:
         return False
 

@@ -82,7 +82,8 @@ def _target(entry: Entry, container: dict[str, Any]) -> dict[str, Any]:
         entry.refusal = f"names no command; that of the image {container.get('image')} is not known here."
         return {}
     variables = container.get("env") or []
-    plain = {each["name"]: str(each.get("value", "")) for each in variables if "valueFrom" not in each}
+    given = {each["name"]: each.get("value") for each in variables if "valueFrom" not in each}
+    plain = {name: "" if value is None else str(value) for name, value in given.items()}
     hidden = [each["name"] for each in variables if "valueFrom" in each]
     unknown = {name for text in (*command, *plain.values()) for name in REFERENCE.findall(text) if name} - set(plain)
     if unknown.intersection(hidden):
