@@ -97,7 +97,7 @@ async def test_a_pause_holds_in_its_own_process_from_the_moment_it_is_answered()
         await horae.run("a")
         await horae.advance(5)
 
-        assert sorted(run["status"] for run in await horae.runs("a")) == ["queued", "succeeded"]
+        assert sorted(run["status"] for run in await horae.runs("a")) == ["QUEUED", "SUCCEEDED"]
 
 
 @virtual
