@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from horae.core.errors import Fault, Invalid
+
 LONGEST = 64 * 1024
 MASK = "***"
 # Shorter ones would mask half of every text.
@@ -16,6 +18,25 @@ SHORTEST_MASKED = 4
 
 _REFERENCE = re.compile(r"\{\{\s*secret\.([^\s{}]*)\s*\}\}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+# Keys in PEM have lines; all other control characters are a slip of whoever pasted them.
+_NOT_IN_VALUES = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def check_value(value: object, pointer: str) -> str:
+    """The value of a secret. A fault says what is wrong with it and shows nothing of it."""
+    wanted = f"text of 1 to {LONGEST:,} characters"
+    if not isinstance(value, str):
+        raise _bad_value(pointer, f"must be {wanted}, in quotes; this is none")
+    if not 1 <= len(value) <= LONGEST:
+        raise _bad_value(pointer, f"must be {wanted}; this has {len(value):,}")
+    if bad := _NOT_IN_VALUES.search(value):
+        what = f"U+{ord(bad[0]):04X} as character {bad.start() + 1:,}"
+        raise _bad_value(pointer, f"may have tabs and line ends but no other control characters; this has {what}")
+    return value
+
+
+def _bad_value(pointer: str, detail: str) -> Invalid:
+    return Invalid([Fault(pointer, f"The value of a secret {detail}.", 'Write {"value": "the secret"}.')])
 
 
 def names_in(value: Any) -> frozenset[str]:
