@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from horae.core.job import Priority
@@ -87,8 +87,6 @@ class BackfillStore(Protocol):
 
 
 class WebhookStore(Protocol):
-    def webhooks(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
-
     def create_webhook(
         self, asked: Asked | None, tenant: str, webhook: NewWebhook, sealed: str
     ) -> Awaitable[StoredRow]: ...
@@ -98,7 +96,7 @@ class WebhookStore(Protocol):
     ) -> Awaitable[StoredRow]: ...
 
     def rotate_webhook(
-        self, asked: Asked | None, tenant: str, word: str, sealed: str, overlap_us: int
+        self, asked: Asked | None, tenant: str, word: str, seal: Callable[[str], str], overlap_us: int
     ) -> Awaitable[StoredRow]: ...
 
     def delete_webhook(self, asked: Asked | None, tenant: str, word: str) -> Awaitable[str]: ...
