@@ -70,6 +70,23 @@ def test_output_in_pieces_is_masked_as_a_whole_would_be(secret, cuts, around):
         assert secret not in shown.replace(MASK, "\x00")
 
 
+def test_output_is_held_back_only_where_a_secret_may_have_begun():
+    redactor = Redactor({"A": "secret-one", "B": "secret-one-and-more"})
+
+    assert redactor.stream("a line\n") == "a line\n"
+    assert redactor.stream("the secr") == "the "
+    assert redactor.stream("etary\nsecret-one") == "secretary\n"
+    assert redactor.stream("-and-more, secret-one") == f"{MASK}, "
+    assert redactor.stream("!\nsec") == f"{MASK}!\n"
+    assert redactor.end() == "sec"
+
+
+def test_a_secret_that_ends_in_the_beginning_of_another_is_masked():
+    redactor = Redactor({"A": "xxab", "B": "abcdef"})
+
+    assert redactor.stream("xxab") + redactor.stream(" ab") + redactor.stream("cdef") == f"{MASK} {MASK}"
+
+
 def test_short_secrets_mask_nothing():
     assert Redactor({"A": "1"}).text("11 of 12") == "11 of 12"
 

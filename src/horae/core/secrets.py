@@ -14,7 +14,7 @@ from horae.core.errors import Fault, Invalid
 LONGEST = 64 * 1024
 MASK = "***"
 # Shorter ones would mask half of every text.
-SHORTEST_MASKED = 4
+SHORTEST = 4
 
 _REFERENCE = re.compile(r"\{\{\s*secret\.([^\s{}]*)\s*\}\}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -60,10 +60,9 @@ class Redactor:
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        forms = {form for secret in secrets.values() if len(secret) >= SHORTEST_MASKED for form in _forms(secret)}
-        longest_first = sorted(forms, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
-        self._tail_length = len(longest_first[0]) - 1 if forms else 0
+        forms = {form for secret in secrets.values() if len(secret) >= SHORTEST for form in _forms(secret)}
+        self._forms = sorted(forms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, self._forms))) if forms else None
         self._tail = ""
 
     def text(self, text: str) -> str:
@@ -74,19 +73,39 @@ class Redactor:
 
     def stream(self, text: str) -> str:
         """Output in pieces: as much as cannot be the beginning of a secret; `end` gives the rest."""
-        if self._pattern is None:
-            return text
-        text = self.text(self._tail + text)
-        ready = len(text) - self._tail_length
-        if ready <= 0:
-            self._tail = text
-            return ""
-        self._tail = text[ready:]
-        return text[:ready]
+        shown, self._tail = self.part(self._tail + text)
+        return shown
 
     def end(self) -> str:
         text, self._tail = self._tail, ""
-        return text
+        return self.text(text)
+
+    def part(self, text: str) -> tuple[str, str]:
+        """The text, masked, up to where a secret may begin whose rest is still to come; and from there on, as it is."""
+        if self._pattern is None:
+            return text, ""
+        cut = len(text) - _overlap(self._forms, text)
+        for match in self._pattern.finditer(text):
+            if match.start() < cut < match.end():
+                cut = len(text) - _overlap(self._forms, text[match.end() :])
+        return self.text(text[:cut]), text[cut:]
+
+    def without_ending(self, text: str) -> str:
+        """A text whose beginning may be the ending of a secret, of which nobody knows what came before."""
+        size = _overlap([form[::-1] for form in self._forms], text[::-1])
+        return text if size < SHORTEST else MASK + text[size:]
+
+
+def _overlap(forms: list[str], text: str) -> int:
+    """How many characters at the end of the text are the beginning of a form that goes on after it."""
+    most = 0
+    for form in forms:
+        at = text.find(form[0], max(0, len(text) - len(form) + 1))
+        while 0 <= at < len(text) - most:
+            if form.startswith(text[at:]):
+                most = len(text) - at
+            at = text.find(form[0], at + 1)
+    return most
 
 
 def _forms(secret: str) -> Iterator[str]:
