@@ -60,7 +60,7 @@ async def staged_and_due(world: World, clock: StoreClock, **fields: Any) -> str:
 
 
 async def edit(store: Store, job: str, **fields: Any) -> None:
-    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+    def merge(current: Definition, *_: object) -> Definition:
         return msgspec.structs.replace(current, **fields)
 
     await store.change_job(None, TENANT, job, "test", merge, None)

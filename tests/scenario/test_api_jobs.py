@@ -354,3 +354,20 @@ async def test_tenants_do_not_see_each_other(api: Api):
     for path in (f"jobs/{job}/run", f"runs/{run}/cancel", f"runs/{run}/retry", f"dead-letters/{run}/replay"):
         assert_problem(await api.post(path, headers=other), 404, "not_found")
     assert (await api.post("jobs", json={"name": "report"}, headers=other)).json()["tenant"] == "other"
+
+
+async def test_an_answer_is_a_request_whatever_has_become_of_the_job_since(api: Api, world: World):
+    job = await create(api, schedule="* * * * *")
+    paused = (await api.post("jobs/report/pause", json={"reason": "rest", "until": "2027-01-16T00:00:00Z"})).json()
+
+    assert (await api.put("jobs/report", json=paused)).json() == paused
+    (fault,) = (await api.put("jobs/report", json=job)).json()["errors"]
+    assert (fault["pointer"], fault["hint"]) == ("/status", f"POST /jobs/{job['job_id']}/resume.")
+
+    await api.post("jobs/report/resume")
+    await api.patch("jobs/report", json={"priority": "HIGH"})
+    await world.run_now(job["job_id"])
+    assert (await api.put("jobs/report", json=job)).json()["version"] == 3
+    told = (await api.patch("jobs/report", json={"status": "PAUSED", "job_id": "zzz", "priority": "LOW"})).json()
+    assert [fault["pointer"] for fault in told["errors"]] == ["/status", "/job_id"]
+    assert (await api.get("jobs/report")).json()["priority"] == job["priority"]

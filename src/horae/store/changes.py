@@ -162,7 +162,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         raise Stale(
             f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.'
         )
-    merged = merge(held.definition, held.id, held.now_us, held.row["created_us"])
+    merged = merge(held.definition, held.standing, held.now_us)
     (definition,) = yield from with_calendars(tenant, [merged])
     if isinstance(definition, Invalid):
         raise definition
