@@ -82,7 +82,7 @@ async def test_a_change_that_a_start_overtook_counts_from_that_start_on(
         case "pause":
             await store.pause_job(None, TENANT, job, "test", None, None)
         case _:
-            await store.delete_job(None, TENANT, job, "test")
+            await store.delete_job(None, TENANT, job, "test", None)
     await clock.advance(0.001)
     await world.settle(claimed)
     for _ in range(10):

@@ -147,6 +147,19 @@ async def test_a_deleted_job_is_cancelled_and_its_name_is_free(api: Api, world: 
     await create(api)
 
 
+async def test_only_the_version_that_was_seen_is_deleted(api: Api):
+    job = await create(api)
+    await api.patch("jobs/report", json={"priority": "LOW"})
+
+    for seen in ('"v1"', '"v999"'):
+        stale = assert_problem(await api.delete("jobs/report", headers={"If-Match": seen}), 412, "stale")
+        assert "is now version 2" in stale["detail"]
+    assert pointers(await api.delete("jobs/report", headers={"If-Match": "abc"})) == ["/headers/If-Match"]
+    assert (await api.get("jobs/report")).json()["status"] == "SCHEDULED"
+    assert (await api.delete("jobs/report", headers={"If-Match": '"v2"'})).status_code == 200
+    assert (await api.delete(f"jobs/{job['job_id']}", headers={"If-Match": "*"})).status_code == 200
+
+
 async def test_delete_cancels_what_waits(api: Api):
     job = await create(api)
     await run_now(api)

@@ -126,8 +126,9 @@ class JobCommands:
         self._wake()
         return job_id
 
-    async def delete(self, caller: Caller, word: str) -> str:
-        job_id = await self._store.delete_job(caller.asked(None), caller.tenant, word, caller.actor)
+    async def delete(self, caller: Caller, word: str, base_version: int | None) -> str:
+        """Raises Stale when `base_version` is no longer the current one."""
+        job_id = await self._store.delete_job(caller.asked(None), caller.tenant, word, caller.actor, base_version)
         self._wake()
         return job_id
 
