@@ -55,6 +55,7 @@ async def test_a_secret_that_is_not_there_is_refused_with_the_job(api: Api):
         ({"value": ["hunter2"]}, "/value"),
         ({"value": {"hunter2": "hunter2\0"}}, "/value"),
         ({"value": ""}, "/value"),
+        ({"value": "unt"}, "/value"),
         ({"value": "hunter2", "name": "y"}, "/name"),
         ({"value": "hunter2\0"}, "/value"),
         ({"value": "hunter2\x1b[0m"}, "/value"),
@@ -69,7 +70,7 @@ async def test_a_value_that_is_refused_is_not_shown_either(api: Api, body: Any, 
     answer = await api.put("secrets/TOKEN", content=json.dumps(body), headers={"Content-Type": "application/json"})
 
     assert pointers(answer) == [pointer]
-    assert "unter2" not in answer.text
+    assert "unt" not in answer.text
     assert "2345" not in answer.text
     assert all(fault["hint"] for fault in answer.json()["errors"])
     assert (await api.get("secrets")).json() == {"secrets": []}
@@ -83,7 +84,7 @@ async def test_a_key_with_lines_is_a_secret_like_any_other(api: Api, store: Stor
 
 
 async def test_a_name_must_be_one(api: Api):
-    assert pointers(await api.put("secrets/1%20x", json={"value": "x"})) == ["/secret"]
+    assert pointers(await api.put("secrets/1%20x", json={"value": VALUE})) == ["/secret"]
 
 
 async def test_another_tenant_has_no_part_in_it(api: Api):

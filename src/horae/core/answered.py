@@ -1,5 +1,5 @@
-"""Fields that only answers have. A document that was read and is sent back brings them along: they are passed over where
-they say what is so, and refused where they ask for something else.
+"""Fields that only answers have. A document that was read and is sent back brings them along: they are passed over
+where they say what is so, and refused where they ask for something else.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from horae.core.errors import Fault, Invalid
 RESTLESS = frozenset({"next_run", "next_fire_time", "last_run_status", "retry_count", "retryCount", "updated_at"})
 READ_ONLY = RESTLESS | {"job_id", "id", "tenant", "status", "version", "created_at", "paused_until", "pause_reason"}
 
-# What a new job may say of itself: what it will have, and what the seeds write in its place. They also give it an id and
-# a next run of their own.
+# What a new job may say of itself: what it will have, and what the seeds write in its place. They also give it an id
+# and a next run of their own.
 _AT_BIRTH: dict[str, tuple[Any, ...]] = {
     "job_id": ("UUID",),
     "status": ("SCHEDULED", "SCHEDULED/FAILED/COMPLETED"),

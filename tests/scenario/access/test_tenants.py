@@ -17,7 +17,7 @@ from tests.scenario.access.doors import Client, all_operations, client, new_key,
 
 async def _more_things(ours: Client) -> dict[str, str]:
     await ours.put("/calendars/days", json={"exclude": ["2026-12-25"]})
-    await ours.put("/secrets/TOKEN", json={"value": "x"})
+    await ours.put("/secrets/TOKEN", json={"value": "correct"})
     hook = {"name": "ops", "url": "https://example.com/", "events": ["run.failed"]}
     webhook = (await ours.post("/webhooks", json=hook)).json()["id"]
     delivery = (await ours.post("/webhooks/ops/test")).json()["delivery_id"]
