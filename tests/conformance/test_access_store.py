@@ -372,7 +372,7 @@ async def test_whatever_was_sealed_with_another_key_is_found_and_sealed_anew(sto
     webhook = NewWebhook("00000000-0000-7000-8000-000000000001", "pager", "https://example.com", ["run.failed"], 0)
     await store.put_secret(ASKED, TENANT, "TOKEN", "oldkey01.a")
     await store.create_webhook(ASKED, TENANT, webhook, "oldkey01.b")
-    await store.rotate_webhook(ASKED, TENANT, webhook.id, "oldkey01.c", 1_000_000)
+    await store.rotate_webhook(ASKED, TENANT, webhook.id, lambda _: "oldkey01.c", 1_000_000)
 
     others = await store.secrets_of_other_keys("newkey01")
     for secret in others:

@@ -73,7 +73,7 @@ async def test_a_calendar_in_use_stays(world: World, store: Store) -> None:
 
 async def test_a_deleted_job_uses_no_calendar(world: World, store: Store) -> None:
     await store.put_calendar(None, TENANT, "c", {"exclude": ["2027-01-16"]})
-    await store.delete_job(None, TENANT, await world.job(calendar={"name": "c"}), "test")
+    await store.delete_job(None, TENANT, await world.job(calendar={"name": "c"}), "test", None)
 
     await store.delete_calendar(None, TENANT, "c")
 

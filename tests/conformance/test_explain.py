@@ -60,7 +60,7 @@ async def staged_and_due(world: World, clock: StoreClock, **fields: Any) -> str:
 
 
 async def edit(store: Store, job: str, **fields: Any) -> None:
-    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+    def merge(current: Definition, *_: object) -> Definition:
         return msgspec.structs.replace(current, **fields)
 
     await store.change_job(None, TENANT, job, "test", merge, None)
@@ -126,7 +126,7 @@ async def test_future_after_a_timed_pause(world: World, store: Store, why: Askin
 
 async def test_future_of_a_deleted_job(world: World, store: Store, why: Asking) -> None:
     job = await world.job(schedule="* * * * *")
-    await store.delete_job(None, TENANT, job, "ana")
+    await store.delete_job(None, TENANT, job, "ana", None)
     assert await why(job) == ("will_not_run", "schedule_changed")
 
 
@@ -372,7 +372,7 @@ async def test_past_before_the_job_existed(world: World, why: Asking) -> None:
 
 async def test_past_after_the_job_was_deleted(world: World, store: Store, clock: StoreClock, why: Asking) -> None:
     job = await world.job(schedule="* * * * *")
-    await store.delete_job(None, TENANT, job, "ana")
+    await store.delete_job(None, TENANT, job, "ana", None)
     await clock.advance(120)
     assert await why(job) == ("skipped", "schedule_changed")
 

@@ -7,6 +7,7 @@ import re
 import socket
 import ssl
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from urllib.parse import unquote
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from horae import __version__
 from horae.core.egress import allow_ranges, literal_address
+from horae.core.secrets import fill
 from horae.executors import http as http_module
 from horae.executors.breaker import FAILURES_TO_OPEN, Breaker
 from horae.executors.http import HttpExecutor
@@ -561,3 +563,30 @@ async def test_a_cancelled_probe_gives_its_place_back(new_executor):
             await task
 
     assert breaker.admit(circuit, asyncio.get_running_loop().time()).is_probe
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ({"headers": {"X-Key": "Bearer {{ secret.KEY }}"}}, "the header 'X-Key' holds a line break"),
+        ({"headers": {"Content-Type": "{{ secret.KEY }}"}}, "the header 'Content-Type' holds a line break"),
+        ({"url": "?key={{ secret.KEY }}"}, "control character"),
+    ],
+)
+@pytest.mark.parametrize("secret", ["line\r\nX-Evil: 1", "two\nlines", "two\rlines"])
+async def test_a_secret_with_lines_never_leaves_its_header_or_url(executor, site, target, why, secret):
+    request = call({**target, "url": site.url("/hook") + target.get("url", "")})
+    outcome = await executor.run(replace(request, target=fill(request.target, {"KEY": secret})), Lines())
+
+    assert (outcome.succeeded, outcome.reason, outcome.is_retryable) == (False, "payload_rejected", False)
+    assert why in outcome.error
+    assert "Evil" not in outcome.error
+    assert "lines" not in outcome.error
+    assert site.seen == []
+
+
+async def test_a_secret_with_lines_is_sent_whole_in_a_body(executor, site):
+    request = call({"url": site.url(), "body": "{{ secret.KEY }}"})
+    await executor.run(replace(request, target=fill(request.target, {"KEY": "two\r\nlines\n"})), Lines())
+
+    assert site.seen[0].body == b"two\r\nlines\n"

@@ -54,7 +54,7 @@ async def test_an_edit_of_the_schedule_never_fires_the_past(world: World, store:
     await world.plan()
     await clock.advance(2)
 
-    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+    def merge(current: Definition, *_: object) -> Definition:
         return msgspec.structs.replace(current, schedule=("* * * * *",))
 
     await store.change_job(None, TENANT, job, "test", merge, 1)
@@ -82,7 +82,7 @@ async def test_a_change_that_a_start_overtook_counts_from_that_start_on(
         case "pause":
             await store.pause_job(None, TENANT, job, "test", None, None)
         case _:
-            await store.delete_job(None, TENANT, job, "test")
+            await store.delete_job(None, TENANT, job, "test", None)
     await clock.advance(0.001)
     await world.settle(claimed)
     for _ in range(10):
@@ -148,7 +148,7 @@ async def test_a_schedule_changed_during_a_timed_pause_goes_on_after_it(
     job = await world.job(schedule="*/10 * * * * *")
     await store.pause_job(None, TENANT, job, "test", clock.now_us + 60_000_000, None)
 
-    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+    def merge(current: Definition, *_: object) -> Definition:
         return msgspec.structs.replace(current, schedule=("*/20 * * * * *",))
 
     await store.change_job(None, TENANT, job, "test", merge, None)
@@ -183,7 +183,7 @@ async def test_after_the_clock_went_back_nothing_that_started_is_planned_again(
         await world.settle(await world.claim())
     await clock.advance(-35)
 
-    def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
+    def merge(current: Definition, *_: object) -> Definition:
         return msgspec.structs.replace(current, schedule=("*/5 * * * * *",))
 
     await store.change_job(None, TENANT, edited, "test", merge, None)

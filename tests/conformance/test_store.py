@@ -297,7 +297,7 @@ async def test_cancel_ends_a_waiting_run_and_flags_a_running_one(world: World, s
 async def test_delete_leaves_no_later_run(world: World, store: Store, clock: StoreClock) -> None:
     job = await world.job(schedule="*/10 * * * * *")
     await world.plan()
-    await store.delete_job(None, TENANT, job, "test")
+    await store.delete_job(None, TENANT, job, "test", None)
     await clock.advance(60)
     await world.plan()
 

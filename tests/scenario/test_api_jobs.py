@@ -164,6 +164,19 @@ async def test_a_deleted_job_is_cancelled_and_its_name_is_free(api: Api, world: 
     await create(api)
 
 
+async def test_only_the_version_that_was_seen_is_deleted(api: Api):
+    job = await create(api)
+    await api.patch("jobs/report", json={"priority": "LOW"})
+
+    for seen in ('"v1"', '"v999"'):
+        stale = assert_problem(await api.delete("jobs/report", headers={"If-Match": seen}), 412, "stale")
+        assert "is now version 2" in stale["detail"]
+    assert pointers(await api.delete("jobs/report", headers={"If-Match": "abc"})) == ["/headers/If-Match"]
+    assert (await api.get("jobs/report")).json()["status"] == "SCHEDULED"
+    assert (await api.delete("jobs/report", headers={"If-Match": '"v2"'})).status_code == 200
+    assert (await api.delete(f"jobs/{job['job_id']}", headers={"If-Match": "*"})).status_code == 200
+
+
 async def test_delete_cancels_what_waits(api: Api):
     job = await create(api)
     await run_now(api)
@@ -371,3 +384,20 @@ async def test_tenants_do_not_see_each_other(api: Api):
     for path in (f"jobs/{job}/run", f"runs/{run}/cancel", f"runs/{run}/retry", f"dead-letters/{run}/replay"):
         assert_problem(await api.post(path, headers=other), 404, "not_found")
     assert (await api.post("jobs", json={"name": "report"}, headers=other)).json()["tenant"] == "other"
+
+
+async def test_an_answer_is_a_request_whatever_has_become_of_the_job_since(api: Api, world: World):
+    job = await create(api, schedule="* * * * *")
+    paused = (await api.post("jobs/report/pause", json={"reason": "rest", "until": "2027-01-16T00:00:00Z"})).json()
+
+    assert (await api.put("jobs/report", json=paused)).json() == paused
+    (fault,) = (await api.put("jobs/report", json=job)).json()["errors"]
+    assert (fault["pointer"], fault["hint"]) == ("/status", f"POST /jobs/{job['job_id']}/resume.")
+
+    await api.post("jobs/report/resume")
+    await api.patch("jobs/report", json={"priority": "HIGH"})
+    await world.run_now(job["job_id"])
+    assert (await api.put("jobs/report", json=job)).json()["version"] == 3
+    told = (await api.patch("jobs/report", json={"status": "PAUSED", "job_id": "zzz", "priority": "LOW"})).json()
+    assert [fault["pointer"] for fault in told["errors"]] == ["/status", "/job_id"]
+    assert (await api.get("jobs/report")).json()["priority"] == job["priority"]

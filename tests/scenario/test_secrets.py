@@ -15,7 +15,7 @@ from horae.worker.attempt import Output, report, request_of
 from horae.worker.results import Results
 from horae.worker.secrets import Secrets
 from tests.conformance.world import TENANT, World
-from tests.scenario.asking import Api, assert_problem, create, pointers
+from tests.scenario.asking import Api, assert_problem, create, on_one_store, pointers
 
 VALUE = "S3CR3T-xyz"
 TARGET = {"url": "https://example.com/", "headers": {"Authorization": "Bearer {{ secret.TOKEN }}"}}
@@ -46,15 +46,45 @@ async def test_a_secret_that_is_not_there_is_refused_with_the_job(api: Api):
     assert pointers(await api.patch("jobs/report", json={"target": TARGET})) == ["/target"]
 
 
-@pytest.mark.parametrize("body", [{}, {"value": 5}, {"value": ""}, {"value": "x", "name": "y"}, [], {"value": "x\0y"}])
-async def test_a_value_must_be_a_text(api: Api, body: Any):
-    answer = await api.put("secrets/TOKEN", json=body)
-    assert answer.status_code == 422
+@on_one_store
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/value"),
+        ({"value": 123456789}, "/value"),
+        ({"value": ["hunter2"]}, "/value"),
+        ({"value": {"hunter2": "hunter2\0"}}, "/value"),
+        ({"value": ""}, "/value"),
+        ({"value": "unt"}, "/value"),
+        ({"value": "hunter2", "name": "y"}, "/name"),
+        ({"value": "hunter2\0"}, "/value"),
+        ({"value": "hunter2\x1b[0m"}, "/value"),
+        ({"value": "hunter2\ud800"}, "/value"),
+        ({"value": "hunter2" * 10_000}, "/value"),
+        ("hunter2-secret", ""),
+        (["hunter2"], ""),
+        (123456789, ""),
+    ],
+)
+async def test_a_value_that_is_refused_is_not_shown_either(api: Api, body: Any, pointer: str):
+    answer = await api.put("secrets/TOKEN", content=json.dumps(body), headers={"Content-Type": "application/json"})
+
+    assert pointers(answer) == [pointer]
+    assert "unt" not in answer.text
+    assert "2345" not in answer.text
+    assert all(fault["hint"] for fault in answer.json()["errors"])
     assert (await api.get("secrets")).json() == {"secrets": []}
 
 
+async def test_a_key_with_lines_is_a_secret_like_any_other(api: Api, store: Store):
+    key = "-----BEGIN KEY-----\r\n\tMIIEabc\n-----END KEY-----\n"
+
+    assert (await api.put("secrets/KEY", json={"value": key})).status_code == 201
+    assert await Secrets(store, VAULT).fetch([(TENANT, "KEY")]) == {(TENANT, "KEY"): key}
+
+
 async def test_a_name_must_be_one(api: Api):
-    assert pointers(await api.put("secrets/1%20x", json={"value": "x"})) == ["/secret"]
+    assert pointers(await api.put("secrets/1%20x", json={"value": VALUE})) == ["/secret"]
 
 
 async def test_another_tenant_has_no_part_in_it(api: Api):

@@ -14,6 +14,7 @@ from horae.core.egress import allow_ranges
 from horae.core.webhooks import ATTEMPTS
 from horae.executors.webhook import WebhookSender
 from horae.notify.relay import Relay
+from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from horae.testing import VAULT
 from horae.vault import tenant_secret
@@ -300,6 +301,52 @@ async def test_a_new_secret_signs_beside_the_old_one_for_a_day(
     await relay.tick()
     assert accepts(new, *receiver.got[-1])
     assert not accepts(old, *receiver.got[-1])
+
+
+async def test_a_repeat_under_one_key_makes_no_second_webhook_secret_or_message(api: Api, relay: Relay, receiver: Any):
+    body = {"name": "ops", "url": receiver.url, "events": ["run.failed"]}
+    for path in ("webhooks", "webhooks/ops/rotate", "webhooks/ops/test"):
+        key = {"Idempotency-Key": f"for {path}"}
+        first = await api.post(path, json=body if path == "webhooks" else {}, headers=key)
+        again = await api.post(path, json=body if path == "webhooks" else {}, headers=key)
+        assert first.is_success, first.text
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+        other = await api.post(path, json={"name": "other"}, headers=key)
+        assert_problem(other, 422, "key_reused")
+    (sent,) = (await api.get("deliveries")).json()["deliveries"]
+    await relay.tick()
+    for _ in range(2):
+        resent = await api.post(f"deliveries/{sent['delivery_id']}/resend", headers={"Idempotency-Key": "again"})
+        assert (resent.status_code, resent.json()["state"]) == (202, "waiting")
+        await relay.tick()
+
+    assert receiver.events == ["webhook.test", "webhook.test"]
+
+
+async def test_a_repeat_shows_the_secret_that_its_own_request_made(api: Api, receiver: Any, store: Store):
+    first, second = {"Idempotency-Key": "first"}, {"Idempotency-Key": "second"}
+    await hook(api, receiver, "run.failed")
+    old = (await api.post("webhooks/ops/rotate", headers=first)).json()["secret"]
+    new = (await api.post("webhooks/ops/rotate", headers=second)).json()["secret"]
+    await api.patch("webhooks/ops", json={"name": "renamed"})
+
+    assert old != new
+    assert (await api.post("webhooks/ops/rotate", headers=first)).json()["secret"] == old
+    assert (await api.post("webhooks/ops/rotate", headers=second)).json()["secret"] == new
+    noted = (await api.get("audit")).json()["entries"]
+    assert [each["action"] for each in noted].count("webhook.rotated") == 2
+
+    def everything() -> Any:
+        return (yield Statement("SELECT result, answer FROM idempotency")())
+
+    kept = json.dumps([dict(row) for row in await store.database.run(Transaction(everything))])
+    assert '\\"sealed\\"' in kept
+    assert old not in kept
+    assert new not in kept
+
+
+async def test_a_webhook_can_be_made_switched_off(api: Api, receiver: Any):
+    assert (await hook(api, receiver, "run.failed", is_active=False))["is_active"] is False
 
 
 async def test_a_webhook_is_changed_switched_off_and_deleted(api: Api, world: World, relay: Relay, receiver: Any):

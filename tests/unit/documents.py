@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from horae.core.answered import Standing
 from horae.core.document import change_job, parse_job
 from horae.core.errors import Fault, Invalid
 from horae.core.job import Definition
@@ -13,6 +14,7 @@ NOW_US = 1_795_000_000_000_000  # 2026-11-18T11:06:40Z
 SECOND_US = 1_000_000
 JOB_ID = "0198abcd-1234-7000-8000-000000000001"
 URL = "https://example.com/hook"
+STANDING = Standing(JOB_ID, "default", NOW_US - SECOND_US, 3)
 
 
 def create(document: Any, **fields: Any) -> Definition:
@@ -20,7 +22,7 @@ def create(document: Any, **fields: Any) -> Definition:
 
 
 def change(current: Definition, document: Any) -> Definition:
-    return change_job(current, document, job_id=JOB_ID, now_us=NOW_US, created_us=NOW_US - SECOND_US)
+    return change_job(current, document, standing=STANDING, now_us=NOW_US)
 
 
 def faults_of(document: Any, **fields: Any) -> list[Fault]:

@@ -1,11 +1,16 @@
 """What is wrong with a document, and where."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from horae.core import aliases, checks
-from tests.unit.documents import JOB_ID, URL, change, create, faults_of, pointers_of
+from horae.core.answered import READ_ONLY, RESTLESS
+from horae.core.document import change_job
+from horae.core.duration import format_instant
+from horae.core.errors import Invalid
+from tests.unit.documents import JOB_ID, NOW_US, SECOND_US, STANDING, URL, change, create, faults_of, pointers_of
 
 
 def nested(levels: int) -> Any:
@@ -158,10 +163,61 @@ def test_what_belongs_to_horae_cannot_be_assigned(field):
     assert pointers_of({field: "x"}) == [f"/{field}"]
 
 
-@pytest.mark.parametrize("field", sorted(aliases.READ_ONLY - {"tenant"}))
-def test_what_an_answer_adds_is_taken_and_changes_nothing(field):
-    assert create({field: "anything"}) == create({})
+@pytest.mark.parametrize("field", sorted(RESTLESS))
+def test_what_changes_by_itself_may_be_sent_back_and_changes_nothing(field):
     assert change(create({}), {field: "anything"}) == create({})
+
+
+@pytest.mark.parametrize("field", sorted(READ_ONLY))
+def test_what_an_answer_adds_says_nothing_as_null(field):
+    assert create({field: None}) == create({})
+    assert change(create({}), {field: None}) == create({})
+
+
+@pytest.mark.parametrize("field", sorted(READ_ONLY - {"id", "next_run"}))
+def test_a_new_job_cannot_say_what_only_an_answer_does(field):
+    (fault,) = faults_of({field: "anything"})
+
+    assert (fault.pointer, bool(fault.hint)) == (f"/{field}", True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "hint"),
+    [
+        ("status", "PAUSED", f"POST /jobs/{JOB_ID}/pause."),
+        ("status", "CANCELLED", "Leave it out."),
+        ("status", "running", "Leave it out."),
+        ("status", ["SCHEDULED"], "Leave it out."),
+        ("job_id", "zzz", "Leave it out."),
+        ("id", 5, "Leave it out."),
+        ("tenant", "acme", "Leave it out; an admin names another tenant with the X-Horae-Tenant header."),
+        ("version", 77, "Leave it out."),
+        ("version", "3", "Leave it out."),
+        ("version", True, "Leave it out."),
+        ("created_at", "x", "Leave it out."),
+        ("created_at", format_instant(NOW_US), "Leave it out."),
+        ("paused_until", "2030-01-01T00:00:00Z", f"POST /jobs/{JOB_ID}/pause {{"),
+        ("pause_reason", "rest", f"POST /jobs/{JOB_ID}/pause {{"),
+    ],
+)
+def test_a_field_that_only_answers_have_must_say_what_is_so(field, value, hint):
+    with pytest.raises(Invalid) as caught:
+        change(create({}), {field: value, "priority": "HIGH"})
+
+    (fault,) = caught.value.faults
+    assert fault.pointer == f"/{field}"
+    assert fault.hint.startswith(hint)
+
+
+def test_a_paused_job_is_sent_back_as_it_was_read():
+    job, until_us = create({}), NOW_US + 60 * SECOND_US
+    paused = replace(STANDING, is_paused=True, pause_until_us=until_us, pause_reason="rest")
+    answer = {"status": "PAUSED", "paused_until": format_instant(until_us), "pause_reason": "rest", "version": 2}
+
+    assert change_job(job, answer, standing=paused, now_us=NOW_US) == job
+    with pytest.raises(Invalid) as caught:
+        change_job(job, answer | {"status": "SCHEDULED"}, standing=paused, now_us=NOW_US)
+    assert [fault.hint for fault in caught.value.faults] == [f"POST /jobs/{JOB_ID}/resume."]
 
 
 def test_a_new_job_cannot_name_another_tenant():

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from horae.core.answered import Standing
 from horae.core.document import change_job, cron_expression, parse_job, schedule_of, schedule_type
 from horae.core.errors import Invalid
 from horae.core.job import Definition
@@ -11,6 +12,7 @@ from horae.core.schedule import next_after
 
 NOW_US = 1_795_000_000_000_000  # 2026-11-18
 JOB_ID = "a1b2c3d4-e5f6-7890-1234-567890abcdef"
+STANDING = Standing(JOB_ID, "default", 1_758_700_800_000_000, 1)  # made 2025-09-24T08:00:00Z
 
 
 def create(document: dict[str, Any]) -> Definition:
@@ -180,7 +182,7 @@ def test_the_immediate_form_of_seed_4():
 def test_the_update_of_seed_4_whose_time_is_past():
     document = {"name": "Updated Data Cleanup", "schedule_time": "2025-09-25T10:00:00Z"}
 
-    job = change_job(create(CLEANUP), document, job_id=JOB_ID, now_us=NOW_US, created_us=NOW_US)
+    job = change_job(create(CLEANUP), document, standing=STANDING, now_us=NOW_US)
 
     assert job.name == "Updated Data Cleanup"
     assert job.schedule == ("2025-09-25T10:00:00Z",)
@@ -198,7 +200,7 @@ def test_the_answer_of_seed_4_sent_back():
         "updated_at": "2025-09-24T08:00:00Z",
     }
 
-    assert change_job(job, answer, job_id=JOB_ID, now_us=NOW_US, created_us=NOW_US) == job
+    assert change_job(job, answer, standing=STANDING, now_us=NOW_US) == job
 
 
 @pytest.mark.parametrize("target", ["https://...", "URL"])

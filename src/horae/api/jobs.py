@@ -195,7 +195,8 @@ class Jobs:
         )
 
     async def delete(self, call: Call) -> Reply:
-        return Reply({"deleted": True, "job_id": await self._commands.jobs.delete(call.caller, call.word("job"))})
+        job_id = await self._commands.jobs.delete(call.caller, call.word("job"), _if_match(call) or None)
+        return Reply({"deleted": True, "job_id": job_id})
 
     async def run(self, call: Call) -> Reply:
         request = await read_run(self._views, await call.fields())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from horae.api.body import read_fields, require
 from horae.api.operation import Call, Operation, Reply, Takes, delete, get, put
 from horae.commands import Commands
-from horae.core.checks import text
 from horae.core.duration import format_instant
-from horae.core.secrets import LONGEST
+from horae.core.errors import Fault, Invalid
+from horae.core.secrets import check_value
 from horae.ports import JsonObject, StoredRow, ViewStore
 
-FIELDS = {"value": text(least=1, most=LONGEST, example="the secret")}
+HINT = 'Write {"value": "the secret"}.'
 
 
 class Secrets:
@@ -30,8 +30,12 @@ class Secrets:
         return Reply({"secrets": [_answer(row) for row in await self._views.secrets(call.caller.tenant)]})
 
     async def put(self, call: Call) -> Reply:
-        fields = read_fields(await call.document(), FIELDS)
-        require(fields, {"value": 'Write {"value": "the secret"}.'})
+        document = await call.document()
+        if not isinstance(document, dict):
+            # Who forgets the braces sends the bare secret: other routes show what they got, this one must not.
+            raise Invalid([Fault("", "The document must be an object with the secret as its value.", HINT)])
+        fields = read_fields(document, {"value": check_value}, deep=False)
+        require(fields, {"value": HINT})
         row = await self._commands.secrets.put(call.caller, call.word("secret"), fields["value"])
         return Reply(_answer(row), 201 if row["version"] == 1 else 200)
 

@@ -24,6 +24,7 @@ from horae.api.schema_words import (
     record,
     sent,
 )
+from horae.core.secrets import LONGEST, SHORTEST
 from horae.core.webhooks import EVENTS
 
 _DATES: Schema = array({"type": "string", "format": "date"})
@@ -66,7 +67,7 @@ SIDE_SCHEMAS: dict[str, Schema] = {
     "CalendarAnswer": record({"name": TEXT, "version": COUNT, "updated_at": TIME} | _DAYS, optional=_DAYS),
     "CalendarList": listing("calendars", "CalendarAnswer"),
     "DeletedCalendar": record(_GONE | {"name": TEXT}),
-    "Secret": sent({"value": TEXT}, "value"),
+    "Secret": sent({"value": TEXT | {"minLength": SHORTEST, "maxLength": LONGEST}}, "value"),
     "SecretAnswer": record({"name": TEXT, "version": COUNT, "created_at": TIME, "updated_at": TIME}),
     "SecretList": listing("secrets", "SecretAnswer"),
     "DeletedSecret": record(_GONE | {"name": TEXT}),

@@ -76,7 +76,9 @@ class Webhooks:
         hint = 'Write {"name": "ops", "url": "https://example.com/hook", "events": ["run.failed"]}.'
         told = {name: value for name, value in fields.items() if value}
         require(told, dict.fromkeys(("name", "url", "events"), hint))
-        row, secret = await self._commands.webhooks.create(call.caller, {"late_us": DEFAULT_LATE_US, **fields})
+        row, secret = await self._commands.webhooks.create(
+            call.caller, {"late_us": DEFAULT_LATE_US, **fields}, call.once
+        )
         return Reply(_answer(row) | {"secret": secret}, 201)
 
     async def change(self, call: Call) -> Reply:
@@ -85,7 +87,7 @@ class Webhooks:
 
     async def rotate(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        row, secret = await self._commands.webhooks.rotate(call.caller, call.word("webhook"))
+        row, secret = await self._commands.webhooks.rotate(call.caller, call.word("webhook"), call.once)
         return Reply(_answer(row) | {"secret": secret})
 
     async def secret(self, call: Call) -> Reply:
@@ -96,7 +98,8 @@ class Webhooks:
 
     async def test(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return Reply({"delivery_id": await self._commands.webhooks.send_trial(call.caller, call.word("webhook"))}, 202)
+        delivery_id = await self._commands.webhooks.send_trial(call.caller, call.word("webhook"), call.once)
+        return Reply({"delivery_id": delivery_id}, 202)
 
     async def of_one(self, call: Call) -> Reply:
         return await self._deliveries(call, call.word("webhook"))
@@ -113,7 +116,8 @@ class Webhooks:
 
     async def resend(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return Reply(_delivery(await self._commands.webhooks.resend(call.caller, call.word("delivery"))), 202)
+        row = await self._commands.webhooks.resend(call.caller, call.word("delivery"), call.once)
+        return Reply(_delivery(row), 202)
 
 
 def _read(document: Any, known: dict[str, Check]) -> dict[str, Any]:

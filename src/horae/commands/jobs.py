@@ -12,6 +12,7 @@ import msgspec
 from horae.commands.caller import Caller, check_payload
 from horae.commands.named import check_secrets, with_calendars, with_known_secrets
 from horae.core.aliases import WHOLE
+from horae.core.answered import Standing
 from horae.core.document import change_job, first_due, schedule_of, schedule_type
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound
@@ -85,10 +86,8 @@ class JobCommands:
         (document,) = await with_calendars(self._store, caller, [document])
         await check_secrets(self._store, caller, document)
 
-        def merge(current: Definition, job_id: str, now_us: int, created_us: int) -> Definition:
-            changed = change_job(
-                current, document, job_id=job_id, now_us=now_us, created_us=created_us, allow=self._allow
-            )
+        def merge(current: Definition, standing: Standing, now_us: int) -> Definition:
+            changed = change_job(current, document, standing=standing, now_us=now_us, allow=self._allow)
             _check_definition(caller, changed)
             return changed
 
@@ -127,8 +126,9 @@ class JobCommands:
         self._wake()
         return job_id
 
-    async def delete(self, caller: Caller, word: str) -> str:
-        job_id = await self._store.delete_job(caller.asked(None), caller.tenant, word, caller.actor)
+    async def delete(self, caller: Caller, word: str, base_version: int | None) -> str:
+        """Raises Stale when `base_version` is no longer the current one."""
+        job_id = await self._store.delete_job(caller.asked(None), caller.tenant, word, caller.actor, base_version)
         self._wake()
         return job_id
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from horae.core.answered import READ_ONLY
 from horae.core.checks import Check, Collector, choice, duration, escape, label, nearest, refuse, shown
 from horae.core.duration import LONGEST_US, format_duration, format_instant
 from horae.core.errors import Fault, Invalid
@@ -36,12 +37,6 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 }
 RETRIES = ("max_retries", "maxRetries", "retries")
 PAYLOADS = ("payload", "parameters")
-
-# What we or the seeds put into answers. A document that brings them back is taken; they change nothing.
-READ_ONLY = frozenset({
-    "job_id", "id", "tenant", "status", "next_run", "next_fire_time", "last_run_status", "retry_count", "retryCount",
-    "version", "created_at", "updated_at",
-})  # fmt: skip
 
 SCHEDULE_TYPES = ("CRON", "INTERVAL", "FUTURE", "IMMEDIATE", "MANUAL", "AFTER")
 NEEDS = {

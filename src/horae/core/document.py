@@ -25,6 +25,7 @@ from horae.core.aliases import (
     kind_of,
     texts_of,
 )
+from horae.core.answered import Standing, misplaced
 from horae.core.calendars import parse_calendar
 from horae.core.checks import FIELDS, Collector, check_size, refuse
 from horae.core.duration import format_duration, format_instant, parse_instant
@@ -45,14 +46,14 @@ def parse_job(document: object, *, job_id: str, now_us: int, tenant: str, allow:
 
     `allow` is HORAE_EGRESS_ALLOW, the addresses besides public ones that an http job may name.
     """
-    return _read(_Reading(_object(document), _blank(job_id), {}, job_id, now_us, now_us, allow, tenant))
+    return _read(_Reading(_object(document), _blank(job_id), {}, Standing(job_id, tenant, now_us), now_us, allow))
 
 
 def change_job(
-    current: Definition, document: object, *, job_id: str, now_us: int, created_us: int, allow: Allow = ()
+    current: Definition, document: object, *, standing: Standing, now_us: int, allow: Allow = ()
 ) -> Definition:
     """The job with the given fields changed: retry, misfire and dst key by key, null back to the default."""
-    return _read(_Reading(_object(document), current, _answer(current), job_id, now_us, created_us, allow))
+    return _read(_Reading(_object(document), current, _answer(current), standing, now_us, allow))
 
 
 def render_definition(definition: Definition) -> dict[str, Any]:
@@ -128,20 +129,22 @@ def first_due(definition: Definition, schedule: Schedule, now_us: int) -> int | 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One document on its way to a definition, and all that bears on it. Only a new job has a tenant to meet."""
+    """One document on its way to a definition, and all that bears on it."""
 
     document: dict[str, Any]
     base: Definition
     answer: Mapping[str, Any]
-    job_id: str
+    standing: Standing
     now_us: int
-    created_us: int
     allow: Allow
-    tenant: str | None = None
 
     @property
     def is_new(self) -> bool:
-        return self.tenant is not None
+        return self.standing.is_new
+
+    @property
+    def job_id(self) -> str:
+        return self.standing.job_id
 
 
 def _read(reading: _Reading) -> Definition:
@@ -152,6 +155,7 @@ def _read(reading: _Reading) -> Definition:
     draft = _with_target(draft, reading, given, found)
     draft = _with_schedule(draft, reading, given, found)
     found.faults += _contradictions(draft, reading, given)
+    found.faults += misplaced(reading.document, reading.standing)
     found.finish()
     return draft
 
@@ -279,7 +283,7 @@ def _with_schedule(draft: Definition, reading: _Reading, given: Mapping[str, Giv
     if not reading.is_new and _key_of(draft) == _key_of(base):
         return draft
     try:
-        schedule = schedule_of(draft, reading.job_id, reading.created_us)
+        schedule = schedule_of(draft, reading.job_id, reading.standing.created_us)
     except Invalid:
         # Once more, for faults that point to where the user wrote them.
         found.attempt(None, _compile_at, draft, told)
@@ -326,10 +330,6 @@ def _roughly(us: int) -> str:
 
 
 def _contradictions(draft: Definition, reading: _Reading, given: Mapping[str, Given]) -> Iterator[Fault]:
-    tenant = reading.document.get("tenant")
-    if reading.is_new and tenant is not None and tenant != reading.tenant:
-        hint = "Leave it out; an admin names another tenant with the X-Horae-Tenant header."
-        yield Fault("/tenant", f'A job belongs to the tenant of the key, "{reading.tenant}".', hint)
     if "after" in given and any(after.job_id in (draft.name, reading.job_id) for after in draft.after):
         yield Fault(given["after"].pointer, "A job cannot run after itself.", 'Name another job in "after".')
     if "notify" in given:

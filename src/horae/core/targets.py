@@ -53,7 +53,8 @@ _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STATUS = re.compile(r"([1-5])xx|([1-5]\d\d)(?:-([1-5]\d\d))?", re.IGNORECASE | re.ASCII)
 # Tab is the one control character a header value may hold. Half a surrogate pair, which JSON can spell, is no text.
-_NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
+BROKEN_HEADER = "holds a line break or another control character"
 _NOT_IN_ARGUMENTS = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -211,8 +212,8 @@ def _header_fault(name: str, value: object) -> str | None:
         return "is set by horae and cannot be given"
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return "must be a text"
-    if _NOT_IN_HEADERS.search(str(value)):
-        return "holds a line break or another control character"
+    if NOT_IN_HEADERS.search(str(value)):
+        return BROKEN_HEADER
     if len(str(value)) > LONGEST_HEADER:
         return f"is longer than {LONGEST_HEADER} characters"
     return None

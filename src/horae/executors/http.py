@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from horae.core.egress import Allow, Destination, is_listed, literal_address, read_url, refusal
-from horae.core.targets import BODILESS, Expect, read_expect
+from horae.core.targets import BODILESS, BROKEN_HEADER, NOT_IN_HEADERS, Expect, read_expect
 from horae.executors.answer import Answer, read_answer
 from horae.executors.breaker import Breaker
 from horae.executors.wire import clean, due_text, failed, input_of, rejected, timed_out, to_json
@@ -251,6 +251,9 @@ def _call_of(request: Request) -> _Call:
     if body is not None:
         headers["Content-Type"] = content_type
     for name, value in (target.get("headers") or {}).items():
+        if NOT_IN_HEADERS.search(value):
+            # The target had none when it was saved: it came with a secret, which may have lines.
+            raise ValueError(f"the header {name!r} {BROKEN_HEADER}")
         headers["Content-Type" if name.lower() == "content-type" else name] = value
     return _Call(destination, url, method, headers, body, read_expect(target.get("expect")))
 

@@ -24,7 +24,7 @@ from horae.ports.executors import Executor, Log, Mover, Outcome, Request
 from horae.ports.fleet import Beat, FleetStore, WorkerState
 from horae.ports.messages import Delivered, Message, MessageStore, Sender
 from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
-from horae.ports.remote import Ask, Given, Held, Pace, RemoteStore, RemoteWorkers, State
+from horae.ports.remote import Ask, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
 from horae.ports.results import Again, Ending, LogChunk, ResultStore
 from horae.ports.rows import JsonObject, Page, StoredRow
 from horae.ports.upkeep import Chores, JanitorStore, StaleJob
@@ -68,6 +68,7 @@ __all__ = [
     "Lines",
     "Log",
     "LogChunk",
+    "LogPieces",
     "Merge",
     "Message",
     "MessageStore",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from horae.core.answered import Standing
 from horae.core.job import Definition
 from horae.ports.rows import JsonObject
 
@@ -50,7 +51,7 @@ class NewJob:
 class Merge(Protocol):
     """Makes the new definition out of the current one, under the job's lock."""
 
-    def __call__(self, current: Definition, job_id: str, now_us: int, created_us: int) -> Definition: ...
+    def __call__(self, current: Definition, standing: Standing, now_us: int) -> Definition: ...
 
 
 @dataclass(frozen=True, slots=True)

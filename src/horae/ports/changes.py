@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from horae.core.job import Priority
@@ -34,7 +34,9 @@ class JobStore(JobEditor, SecretStore, Protocol):
 
     def resume_job(self, asked: Asked | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
 
-    def delete_job(self, asked: Asked | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
+    def delete_job(
+        self, asked: Asked | None, tenant: str, word: str, actor: str, base_version: int | None
+    ) -> Awaitable[str]: ...
 
     def find_calendars(self, tenant: str, names: list[str]) -> Awaitable[dict[str, JsonObject]]: ...
 
@@ -87,8 +89,6 @@ class BackfillStore(Protocol):
 
 
 class WebhookStore(Protocol):
-    def webhooks(self, tenant: str) -> Awaitable[list[StoredRow]]: ...
-
     def create_webhook(
         self, asked: Asked | None, tenant: str, webhook: NewWebhook, sealed: str
     ) -> Awaitable[StoredRow]: ...
@@ -98,7 +98,7 @@ class WebhookStore(Protocol):
     ) -> Awaitable[StoredRow]: ...
 
     def rotate_webhook(
-        self, asked: Asked | None, tenant: str, word: str, sealed: str, overlap_us: int
+        self, asked: Asked | None, tenant: str, word: str, seal: Callable[[str], str], overlap_us: int
     ) -> Awaitable[StoredRow]: ...
 
     def delete_webhook(self, asked: Asked | None, tenant: str, word: str) -> Awaitable[str]: ...

@@ -29,6 +29,16 @@ class Held:
     now_us: int
 
 
+class LogPieces(Protocol):
+    """Keeps secrets out of a log that comes in pieces; worker/pieces.py."""
+
+    def add(
+        self, seq: int, text: str, held: str | None, *, is_next: bool, is_followed: bool
+    ) -> tuple[str, str | None]: ...
+
+    def end(self, seq: int, held: str) -> str: ...
+
+
 class RemoteStore(ClaimStore, ResultStore, FleetStore, Protocol):
     """All that is asked for a worker that comes over HTTP."""
 
@@ -43,6 +53,12 @@ class RemoteStore(ClaimStore, ResultStore, FleetStore, Protocol):
     def errors_of(self, tenant: str, run_id: str, token: int) -> Awaitable[list[str | None]]: ...
 
     def write_log(self, tenant: str, run: Held, seq: int, text: str, cap: int) -> Awaitable[bool]: ...
+
+    def write_piece(
+        self, tenant: str, run: Held, seq: int, text: str, cap: int, pieces: LogPieces
+    ) -> Awaitable[bool]: ...
+
+    def end_pieces(self, tenant: str, run: Held, pieces: LogPieces) -> Awaitable[None]: ...
 
     def run(self, tenant: str, run_id: str) -> Awaitable[tuple[StoredRow, list[StoredRow]]]: ...
 

@@ -158,11 +158,8 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     keep the cursor.
     """
     held = yield from hold_alive(tenant, word)
-    if base_version is not None and base_version != held.row["version"]:
-        raise Stale(
-            f'Job "{held.row["name"]}" is now version {held.row["version"]}; you changed version {base_version}.'
-        )
-    merged = merge(held.definition, held.id, held.now_us, held.row["created_us"])
+    _check_version(held, base_version)
+    merged = merge(held.definition, held.standing, held.now_us)
     (definition,) = yield from with_calendars(tenant, [merged])
     if isinstance(definition, Invalid):
         raise definition
@@ -187,6 +184,13 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     before, after = difference(_told(held.definition, version - 1), _told(resolved, version))
     yield note("job.changed", held.id, before, after)
     return held.id
+
+
+def _check_version(held: Held, base_version: int | None) -> None:
+    if base_version is not None and base_version != held.row["version"]:
+        raise Stale(
+            f'Job "{held.row["name"]}" is now version {held.row["version"]}; you have seen version {base_version}.'
+        )
 
 
 def _told(definition: Definition, version: int) -> dict[str, Any]:
@@ -281,9 +285,10 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
 
 
 @transaction
-def delete(tenant: str, word: str, actor: str) -> Steps[str]:
+def delete(tenant: str, word: str, actor: str, base_version: int | None) -> Steps[str]:
     """No later run. Waiting runs are cancelled, running ones told to stop; the history stays."""
     held = yield from hold(tenant, word)
+    _check_version(held, base_version)
     if held.row["state"] == "deleted":
         return held.id
     held, left = yield from _withdraw(held)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from horae.core.answered import Standing
 from horae.core.document import first_due, schedule_of, schedule_type
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
 from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_of, max_attempts, shard_of
@@ -100,7 +101,8 @@ FOR UPDATE OF t
 """)
 
 READ = Statement("""
-SELECT j.id, j.tenant, j.name, j.version, j.state, j.kind, j.created_us, j.paused_us, j.pause_until_us, v.spec
+SELECT j.id, j.tenant, j.name, j.version, j.state, j.kind, j.created_us, j.paused_us, j.pause_until_us,
+       j.pause_reason, v.spec
 FROM jobs j
 JOIN job_versions v ON v.job_id = j.id AND v.version = j.version
 WHERE j.id = :id
@@ -281,6 +283,19 @@ class Held:
     def is_paused(self) -> bool:
         until_us = self.row["pause_until_us"]
         return self.row["state"] == "paused" and (until_us is None or until_us > self.now_us)
+
+    @property
+    def standing(self) -> Standing:
+        row = self.row
+        return Standing(
+            self.id,
+            row["tenant"],
+            row["created_us"],
+            row["version"],
+            is_paused=self.is_paused,
+            pause_until_us=row["pause_until_us"],
+            pause_reason=row["pause_reason"],
+        )
 
 
 def hold(tenant: str, word: str) -> Steps[Held]:

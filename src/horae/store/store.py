@@ -180,6 +180,8 @@ class Store:
     held = _view(remote.held)
     errors_of = _view(remote.errors_of)
     write_log = _view(remote.write_log)
+    write_piece = _view(remote.write_piece)
+    end_pieces = _view(remote.end_pieces)
 
     job = _view(views.job)
     jobs = _view(job_lists.jobs)

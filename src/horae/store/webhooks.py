@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from horae.core.errors import Conflict, NotFound
@@ -143,7 +144,7 @@ def create(tenant: str, webhook: NewWebhook, sealed: str) -> Steps[Row]:
     yield INSERT(tenant=tenant, sealed=sealed, **_values(webhook))
     yield from _watch(tenant, webhook)
     yield note("webhook.created", webhook.id, None, _values(webhook))
-    return (yield from _hold(tenant, webhook.id))
+    return dict((yield from _hold(tenant, webhook.id)))
 
 
 @transaction
@@ -183,11 +184,12 @@ def _watch(tenant: str, webhook: NewWebhook) -> Steps[None]:
 
 
 @transaction
-def rotate(tenant: str, word: str, sealed: str, overlap_us: int) -> Steps[Row]:
-    row = yield from _hold(tenant, word)
-    yield ROTATE(id=row["id"], sealed=sealed, overlap_us=overlap_us)
-    yield note("webhook.rotated", row["id"])
-    return (yield from _hold(tenant, word))
+def rotate(tenant: str, word: str, seal: Callable[[str], str], overlap_us: int) -> Steps[Row]:
+    """`seal` makes the new secret as it is kept for the webhook of this id."""
+    id_ = (yield from _hold(tenant, word))["id"]
+    yield ROTATE(id=id_, sealed=seal(id_), overlap_us=overlap_us)
+    yield note("webhook.rotated", id_)
+    return dict((yield from _hold(tenant, id_)))
 
 
 @transaction
@@ -275,4 +277,4 @@ def resend(tenant: str, delivery_id: str) -> Steps[Row]:
     if not rows:
         raise NotFound(f"There is no delivery {delivery_id}.")
     yield note("delivery.resent", delivery_id)
-    return rows[0]
+    return dict(rows[0])

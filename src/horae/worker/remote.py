@@ -34,6 +34,7 @@ from horae.telemetry import attempt_took, attempts_requeued, attempts_started, r
 from horae.worker.attempt import LOG_CAP, Spec, clean, give_back, late_us, report
 from horae.worker.lines import POLL_SECONDS, Lines
 from horae.worker.opening import Opener
+from horae.worker.pieces import Pieces
 from horae.worker.secrets import Secrets
 
 # A run that its worker neither ends nor gives up is ended for it, so long after its timeout.
@@ -203,9 +204,11 @@ class RemoteWorkers:
         if run is None:
             await self._store.run(tenant, run_id)  # raises NotFound for one of somebody else
             raise _stale(run_id)
-        redactor = await self._redactor(tenant, await self._spec(run))
-        text = text if redactor is None else redactor.text(text)
-        return await self._store.write_log(tenant, run, seq, clean(text, LOG_CAP), LOG_CAP)
+        text, redactor = clean(text, LOG_CAP), await self._redactor(tenant, await self._spec(run))
+        if redactor is None:
+            return await self._store.write_log(tenant, run, seq, text, LOG_CAP)
+        pieces = Pieces(redactor, self._secrets, tenant, run)
+        return await self._store.write_piece(tenant, run, seq, text, LOG_CAP, pieces)
 
     # Their end
 
@@ -215,7 +218,8 @@ class RemoteWorkers:
         if run is not None:
             spec = await self._spec(run)
             ends = _Ends()
-            report(ends, run, spec.definition, outcome, await self._redactor(tenant, spec))
+            redactor = await self._end_log(tenant, run, spec)
+            report(ends, run, spec.definition, outcome, redactor)
             if await self._settle(run.worker, ends):
                 attempt_took(spec.definition.type, (run.now_us - run.started_us) / 1e6)
                 return True
@@ -228,11 +232,12 @@ class RemoteWorkers:
             return await self._late(tenant, run_id, fence, "cancelled" if is_cancel else "worker_lost")
         if is_cancel and run.cancel is None:
             raise Conflict(f"Nobody asked for run {run_id} to be stopped.", "not_cancelled")
-        ends = _Ends()
+        spec, ends = await self._spec(run), _Ends()
+        await self._end_log(tenant, run, spec)
         if is_cancel:
             ends.end(Ending(run_id, fence, "cancelled", run.cancel, None, None))
         else:
-            give_back(ends, run, (await self._spec(run)).definition)
+            give_back(ends, run, spec.definition)
         return await self._settle(run.worker, ends) or await self._late(tenant, run_id, fence, "cancelled")
 
     async def leave(self, tenant: str, name: str) -> None:
@@ -265,6 +270,13 @@ class RemoteWorkers:
             return None
         opened = await self._secrets.fetch((tenant, name) for name in spec.secrets)
         return Redactor({name: value for (_, name), value in opened.items()})
+
+    async def _end_log(self, tenant: str, run: Held, spec: Spec) -> Redactor | None:
+        """Before the end itself: when a run is seen to be over, its output is complete."""
+        redactor = await self._redactor(tenant, spec)
+        if redactor is not None:
+            await self._store.end_pieces(tenant, run, Pieces(redactor, self._secrets, tenant, run))
+        return redactor
 
     async def _settle(self, worker: str, ends: _Ends) -> bool:
         moved: set[str] = set()

@@ -28,3 +28,13 @@ class Secrets:
             except HoraeError as error:
                 warn("secret.closed", tenant=secret.tenant, name=secret.name, why=error.detail)
         return found
+
+    def seal(self, text: str, *place: str) -> str:
+        return self._vault.seal(text, *place)
+
+    def open(self, sealed: str, *place: str) -> str | None:
+        """None when the key has been changed since."""
+        try:
+            return self._vault.open(sealed, *place)
+        except HoraeError:
+            return None

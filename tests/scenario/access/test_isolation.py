@@ -96,7 +96,7 @@ def test_s06_every_operation_can_be_allowed_by_a_scope():
 async def test_s22_things_of_another_tenant_are_not_named_in_bodies_and_queries(two_tenants: tuple[Client, Client]):
     ours, theirs = two_tenants
     await ours.put("/calendars/days", json={"exclude": ["2026-12-25"]})
-    await ours.put("/secrets/TOKEN", json={"value": "x"})
+    await ours.put("/secrets/TOKEN", json={"value": "correct"})
     await ours.post("/webhooks", json={"name": "ops", "url": "https://example.com/", "events": ["run.failed"]})
     job = (await ours.post("/jobs", json={"name": "up", "type": "noop"})).json()["job_id"]
     run = (await ours.post(f"/jobs/{job}/run")).json()["run_id"]

@@ -17,7 +17,7 @@ from tests.scenario.access.doors import Client, all_operations, client, new_key,
 
 async def _more_things(ours: Client) -> dict[str, str]:
     await ours.put("/calendars/days", json={"exclude": ["2026-12-25"]})
-    await ours.put("/secrets/TOKEN", json={"value": "x"})
+    await ours.put("/secrets/TOKEN", json={"value": "correct"})
     hook = {"name": "ops", "url": "https://example.com/", "events": ["run.failed"]}
     webhook = (await ours.post("/webhooks", json=hook)).json()["id"]
     delivery = (await ours.post("/webhooks/ops/test")).json()["delivery_id"]
@@ -77,16 +77,25 @@ async def test_s14_a_cursor_carries_nobody_into_another_tenant(two_tenants: tupl
 
 
 async def test_s15_fields_that_are_ours_to_set_change_nothing(admin: Client):
-    """Those of an answer are passed over, so that an answer can be sent back; any other is refused."""
+    """Those of an answer are passed over where they say what is so, for it can be sent back; all else is refused."""
     for field in ("tenant_id", "state", "attempt", "lease_token", "owner", "shard", "actor"):
         answer = await admin.post("/jobs", json={"name": "a", "type": "noop", field: "x"})
         assert answer.status_code == 422, field
         assert f"/{field}" in [fault["pointer"] for fault in answer.json()["errors"]]
     assert (await admin.get("/jobs")).json()["jobs"] == []
-    ours = {"job_id": "a.b", "id": "a.b", "version": 7, "created_at": "2001-01-01T00:00:00Z", "status": "PAUSED"}
-    made = (await admin.post("/jobs", json={"name": "a", "type": "noop", **ours})).json()
-    assert not {name for name in ours if made.get(name) == ours[name]}
-    assert (await admin.post("/jobs", json={"name": "b", "type": "noop", "tenant": "x"})).status_code == 422
+    made = (await admin.post("/jobs", json={"name": "a", "type": "noop", "id": "a.b"})).json()
+    assert "a.b" not in made.values()
+    ours = {"job_id": "a.b", "version": 7, "created_at": "2001-01-01T00:00:00Z", "status": "PAUSED", "tenant": "x"}
+    for name, value in ours.items():
+        for answer in (
+            await admin.post("/jobs", json={"name": "b", "type": "noop", name: value}),
+            await admin.patch("/jobs/a", json={"priority": "HIGH", name: value}),
+            await admin.put("/jobs/a", json={"priority": "HIGH", name: value}),
+            await admin.put("/jobs/new", json={"type": "noop", name: value}),
+        ):
+            assert answer.status_code == 422, (name, answer.text)
+            assert [fault["pointer"] for fault in answer.json()["errors"]] == [f"/{name}"]
+    assert (await admin.get("/jobs")).json()["jobs"] == [made]
 
 
 async def test_s20_names_and_conflicts_tell_nothing_across_tenants(two_tenants: tuple[Client, Client]):
