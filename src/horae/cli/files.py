@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from horae.cli.client import REJECTED, USAGE, Client, Failure
-from horae.core.aliases import READ_ONLY
+from horae.core.answered import READ_ONLY
 from horae.core.checks import Collector
 from horae.core.document import parse_job, render_definition
 from horae.core.egress import allow_ranges
@@ -20,7 +20,7 @@ from horae.core.job import Definition
 
 MOST_BYTES = 20_000_000
 # How a job stands, which a file does not say, and what to do instead.
-STANDING = dict.fromkeys((*READ_ONLY, "paused_until", "pause_reason"), "Leave it out.") | {
+STANDING = dict.fromkeys(READ_ONLY, "Leave it out.") | {
     "status": "Leave it out; `horae pause NAME` and `horae resume NAME` change it.",
     "paused_until": "Leave it out; `horae pause NAME --until TIME` sets it.",
     "pause_reason": "Leave it out; `horae pause NAME --reason WHY` sets it.",
