@@ -123,6 +123,7 @@ export type Claimed = {
   worker_id: string;
   runs: ({
     run_id: string;
+    fence: number;
     job_id: string;
     job: string;
     tenant: string;
@@ -133,7 +134,6 @@ export type Claimed = {
     upstream: Record<string, unknown> | null;
     attempt: number;
     max_attempts: number;
-    fence: number;
     scheduled_for: string;
     timeout_seconds: number;
     idempotency_key: string;

@@ -82,7 +82,7 @@ class DeadLetters:
                 "All that match out of the dead letters",
                 self.discard_many,
                 (),
-                Takes("Discard"),
+                Takes("Discard", is_optional=True),
                 "DiscardedRuns",
             ),
             delete("/dead-letters/{run}", "discardRun", "Out of the dead letters", self.discard, gives="Discarded"),

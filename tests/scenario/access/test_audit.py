@@ -126,7 +126,9 @@ async def test_the_whole_log_can_be_taken_away_and_checked(admin: Client, store:
 
 @on_one_store
 async def test_s39_ids_are_made_here_and_have_no_dots(admin: Client):
-    job = (await admin.post("/jobs", json={"name": "a", "type": "noop", "job_id": "a.b"})).json()["job_id"]
+    refused = await admin.post("/jobs", json={"name": "a", "type": "noop", "job_id": "a.b"})
+    assert refused.status_code == 422
+    job = (await admin.post("/jobs", json={"name": "a", "type": "noop"})).json()["job_id"]
     run = (await admin.post("/jobs/a/run")).json()["run_id"]
 
     assert all(re.fullmatch("[0-9a-f-]{36}", id_) for id_ in (job, run))
