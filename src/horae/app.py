@@ -56,6 +56,7 @@ def new_id() -> str:
 
 # A cancelled run must be over within two seconds, the time to notice included.
 SHELL_GRACE_SECONDS = 0.8
+SHORTEST_ADMIN_KEY = 16
 
 
 class App:
@@ -197,6 +198,9 @@ class App:
             return OpenAccess()
         if self.settings.admin_key:
             admin_hash = key_hash(self.settings.admin_key)
+            if len(self.settings.admin_key) < SHORTEST_ADMIN_KEY:
+                why = f"HORAE_ADMIN_KEY has fewer than {SHORTEST_ADMIN_KEY} characters: it may be guessed"
+                warn("access.short_key", why=why)
         else:
             admin_hash = ""
             key = key_text(secrets.token_bytes(KEY_BYTES))

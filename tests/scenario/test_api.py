@@ -242,6 +242,7 @@ async def test_the_openapi_file_is_whole(http: Api, store: Store):
     operations = [item[method] for item in document["paths"].values() for method in item if method != "servers"]
     names = [operation["operationId"] for operation in operations]
     assert len(names) == len(set(names))
+    assert all({"405", "431"} <= operation["responses"].keys() for operation in operations)
     for name, schema in document["components"]["schemas"].items():
         jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
         assert f"#/components/schemas/{name}" in str(document), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -127,6 +128,16 @@ async def test_a_version_that_is_none_is_refused(api: Api):
     answer = await api.patch("jobs/report", json={"priority": "LOW"}, headers={"If-Match": '"abc"'})
 
     assert pointers(answer) == ["/headers/If-Match"]
+
+
+async def test_of_many_who_want_one_name_at_once_all_but_one_are_told_that_it_is_taken(api: Api):
+    for name in "abcdefgh":
+        answers = await asyncio.gather(*(api.post("jobs", json={"name": name, "type": "noop"}) for _ in range(8)))
+        assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
+        for answer in answers:
+            if answer.status_code == 409:
+                (fault,) = assert_problem(answer, 409, "name_taken")["errors"]
+                assert fault["pointer"] == "/name"
 
 
 async def test_put_creates_a_job_under_a_new_name(api: Api):

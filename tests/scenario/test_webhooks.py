@@ -345,6 +345,17 @@ async def test_a_repeat_shows_the_secret_that_its_own_request_made(api: Api, rec
     assert new not in kept
 
 
+async def test_a_webhook_has_a_name_that_a_path_can_hold_and_events_to_tell_of(api: Api, receiver: Any):
+    body = {"name": "ops", "url": receiver.url, "events": ["run.failed"]}
+    for name in (".", "..", "...."):
+        assert pointers(await api.post("webhooks", json=body | {"name": name})) == ["/name"]
+    assert pointers(await api.post("webhooks", json=body | {"events": []})) == ["/events"]
+    await hook(api, receiver, "run.failed", name="..ops")
+
+    assert pointers(await api.patch("webhooks/..ops", json={"events": []})) == ["/events"]
+    assert (await api.get("webhooks/..ops")).json()["events"] == ["run.failed"]
+
+
 async def test_a_webhook_can_be_made_switched_off(api: Api, receiver: Any):
     assert (await hook(api, receiver, "run.failed", is_active=False))["is_active"] is False
 

@@ -91,6 +91,18 @@ def test_s12_a_key_in_the_address_is_not_in_the_log(start: Any, tmp_path: Path) 
     assert key not in server.log.read_text()
 
 
+@pytest.mark.parametrize(("key", "is_told"), [("short-one", True), ("sixteen-or-more!", False)])
+def test_a_short_admin_key_is_taken_with_a_warning(start: Any, tmp_path: Path, key: str, is_told: bool) -> None:
+    server = start("serve", "--database-url", f"sqlite:///{tmp_path}/h.db", HORAE_ADMIN_KEY=key)
+    server.wait_ready()
+    assert server.call("GET", "/v1/whoami", key=key)[0] == 200
+    server.terminate()
+
+    log = server.log.read_text()
+    assert ("access.short_key" in log) == is_told
+    assert key not in log
+
+
 def test_s05_a_key_revoked_on_one_node_is_dead_on_the_other_within_five_seconds(
     start: Any, postgres_database: str
 ) -> None:

@@ -14,8 +14,8 @@ from horae.api.runs import refuse_past
 from horae.api.shapes import key_answer
 from horae.commands import Commands
 from horae.core.access import KEY_ROLES
-from horae.core.checks import choice, integer, refuse, short_text
-from horae.core.duration import parse_duration
+from horae.core.checks import choice, duration, integer, refuse, short_text
+from horae.core.duration import LONGEST_US, parse_duration
 from horae.core.errors import Fault, Invalid
 from horae.ports import ViewStore
 
@@ -50,7 +50,7 @@ FIELDS = {
     "role": choice(*KEY_ROLES),
     "scopes": _scopes,
     "expires_at": check_instant,
-    "expires_in": parse_duration,
+    "expires_in": duration(1_000_000, LONGEST_US, "30d"),
     "requests_per_second": integer(1, MOST_A_SECOND, 10),
 }
 

@@ -23,6 +23,7 @@ _ERRORS = {
     "401": "No key, or not a known one",
     "403": "Not allowed: the role or scope that is missing is named",
     "404": "Not there",
+    "405": "The path has no such method; Allow names those that it has",
     "408": "The body came too slowly",
     "409": "A taken name, or a wrong state",
     "412": "Changed since the version of If-Match",
@@ -30,6 +31,7 @@ _ERRORS = {
     "415": "Not JSON by its Content-Type",
     "422": "Breaks a rule; each fault is named",
     "429": "Too much at this moment; Retry-After says how long to wait",
+    "431": "More headers than are read",
     "503": "The store is away",
 }
 _EXAMPLES = EXAMPLES | STANDING_EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES | REMOTE_EXAMPLES
@@ -132,13 +134,12 @@ def _responses(operation: Operation) -> dict[str, Any]:
     )
     good = {str(operation.status): _response(operation.gives)}
     good |= {str(status): _response(gives) for status, gives in operation.also.items()}
-    problem = {"application/problem+json": {"schema": ref("Problem"), "example": _EXAMPLES["Problem"]}}
-    bad = {
-        status: {"description": about, "content": problem}
-        for status, about in _ERRORS.items()
-        if status not in left_out
-    }
-    return good | bad
+    return good | {status: _problem(status) for status in _ERRORS if status not in left_out}
+
+
+def _problem(status: str) -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": ref("Problem"), "example": _EXAMPLES["Problem"]}}
+    return {"description": _ERRORS[status], "content": content}
 
 
 def _response(name: str) -> dict[str, Any]:
@@ -166,10 +167,10 @@ def _content(name: str, media: str) -> dict[str, Any]:
 
 def _open_paths() -> dict[str, Any]:
     """Beside the API, at the root, and for everybody."""
-    problem = {"description": "Not now", "content": {"application/problem+json": {"schema": ref("Problem")}}}
+    always = {status: _problem(status) for status in ("405", "431")}
     told = {
         "/healthz": ("getHealth", "Whether the process is alive", "application/json", {}),
-        "/readyz": ("getReadiness", "Whether it can serve", "application/json", {"503": problem}),
+        "/readyz": ("getReadiness", "Whether it can serve", "application/json", {"503": _problem("503")}),
         "/metrics": ("getMetrics", "Figures for Prometheus", "text/plain", {}),
         "/openapi.json": ("getDescription", "This file", "application/json", {}),
     }
@@ -180,7 +181,7 @@ def _open_paths() -> dict[str, Any]:
                 "operationId": name,
                 "summary": summary,
                 "security": [],
-                "responses": {"200": {"description": "Done", "content": {media: {"schema": ANY}}}, **bad},
+                "responses": {"200": {"description": "Done", "content": {media: {"schema": ANY}}}, **bad, **always},
             },
         }
         for path, (name, summary, media, bad) in told.items()

@@ -89,8 +89,8 @@ _DUPLICATE = "Another request took the same name or id at this moment. Nothing w
 def problem_of(error: HoraeError, request_id: str) -> dict[str, Any]:
     status = status_of(error)
     faults = error.faults if isinstance(error, Invalid | Refused) else []
-    if error.code == "name_taken":
-        faults = [Fault("/name", error.detail, "Choose another name, or change what has this one.")]
+    if isinstance(error, Conflict) and error.code == "name_taken":
+        faults = [Fault(error.pointer, error.detail, "Choose another name, or change what has this one.")]
     return {
         "type": f"urn:horae:problem:{error.code}",
         "title": _TITLES.get(status, "Refused"),

@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
 NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 200}
-TOKEN: Schema = {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"}
+TOKEN: Schema = {"type": "string", "pattern": "^\\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$", "maxLength": 64}
 TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 TIME: Schema = {"type": "string", "format": "date-time"}
 TIME_OR_NULL: Schema = {"type": ["string", "null"], "format": "date-time"}

@@ -32,7 +32,7 @@ _DAYS: Schema = {"exclude": _DATES, "include": _DATES, "holidays": TEXT, "subdiv
 _WEBHOOK: Schema = {
     "name": TOKEN,
     "url": TEXT,
-    "events": array(one_of(EVENTS)),
+    "events": array(one_of(EVENTS), minItems=1),
     "late_after": DURATION,
     "is_active": FLAG,
 }

@@ -9,7 +9,7 @@ from horae.api.body import check_flag, read_fields, require
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post
 from horae.api.query import CURSOR, DEFAULT_LIMIT, DELIVERY_STATE, LIMIT, before_of, cut
 from horae.commands import Commands
-from horae.core.checks import Check, check_token, choice, duration, each
+from horae.core.checks import Check, check_token, choice, duration, each, refuse
 from horae.core.duration import format_duration, format_instant
 from horae.core.egress import Allow, check_url
 from horae.core.errors import Fault, Invalid, NotFound
@@ -18,6 +18,15 @@ from horae.ports import JsonObject, StoredRow, ViewStore
 
 DAY_US = 86_400_000_000
 MOST_EVENTS = 20
+
+
+_each_event = each(choice(*EVENTS), most=MOST_EVENTS, what="events")
+
+
+def _events(value: Any, pointer: str) -> Any:
+    if value == []:
+        raise refuse(pointer, "a list of at least one event", value, ["run.failed"])
+    return _each_event(value, pointer)
 
 
 def _fields(allow: Allow) -> dict[str, Check]:
@@ -31,7 +40,7 @@ def _fields(allow: Allow) -> dict[str, Check]:
     return {
         "name": check_token,
         "url": url,
-        "events": each(choice(*EVENTS), most=MOST_EVENTS, what="events"),
+        "events": _events,
         "late_after": duration(1_000_000, DAY_US, "1m"),
         "is_active": check_flag,
     }
@@ -74,8 +83,7 @@ class Webhooks:
     async def create(self, call: Call) -> Reply:
         fields = _read(await call.document(), self._fields)
         hint = 'Write {"name": "ops", "url": "https://example.com/hook", "events": ["run.failed"]}.'
-        told = {name: value for name, value in fields.items() if value}
-        require(told, dict.fromkeys(("name", "url", "events"), hint))
+        require(fields, dict.fromkeys(("name", "url", "events"), hint))
         row, secret = await self._commands.webhooks.create(
             call.caller, {"late_us": DEFAULT_LATE_US, **fields}, call.once
         )

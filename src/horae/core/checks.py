@@ -182,7 +182,8 @@ _TYPES = {
     **dict.fromkeys(("database_query", "notification", "etl_task", "data_sync"), "custom"),
 }
 _ENDINGS = {"succeeded": "success", "failed": "failure"}
-_TOKEN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+# Of dots alone it could not stand in a path: clients take `..` for the way up.
+_TOKEN = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,64}")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9._/-]{1,63}")
 
 short_text = text(most=200, example="daily-report")
@@ -202,7 +203,7 @@ def check_size(value: Any, pointer: str) -> Any:
 def check_token(value: Any, pointer: str) -> str:
     """The name of a queue or a tenant."""
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
-        raise refuse(pointer, "1 to 64 letters, digits, dots, dashes or underscores", value, "default")
+        raise refuse(pointer, "1 to 64 letters, digits, dots, dashes or underscores, not dots alone", value, "default")
     return value
 
 

@@ -40,13 +40,16 @@ class NotFound(HoraeError):
 
 
 class Conflict(HoraeError):
-    """The request is fine, the state it meets is not: a taken name, a finished run."""
+    """The request is fine, the state it meets is not: a taken name, a finished run. `pointer` is where a name stands
+    that is taken.
+    """
 
     code = "conflict"
 
-    def __init__(self, detail: str, code: str = "conflict") -> None:
+    def __init__(self, detail: str, code: str = "conflict", pointer: str = "/name") -> None:
         super().__init__(detail)
         self.code = code
+        self.pointer = pointer
 
 
 class Stale(HoraeError):

@@ -88,6 +88,11 @@ class PostgresDatabase:
         for attempt in range(1, TRIES + 1):
             try:
                 return await self._try(transaction)
+            except asyncpg.exceptions.UniqueViolationError as error:
+                # Somebody was faster and has committed by now: started anew, the verb meets what they made, and says
+                # in its own words what is wrong.
+                if attempt == TRIES:
+                    raise Conflict(str(error), "duplicate") from error
             except _AGAIN as error:
                 if attempt == TRIES:
                     raise Unavailable(f"PostgreSQL refused {TRIES} times: {error}") from error
@@ -105,8 +110,6 @@ class PostgresDatabase:
                         hit("store.before_commit")
                     hit("store.after_commit")
                     return answer
-            except asyncpg.exceptions.UniqueViolationError as error:
-                raise Conflict(str(error), "duplicate") from error
             except _AGAIN:
                 raise
             except _GONE as error:

@@ -87,7 +87,8 @@ MOST_COUNTED = 10_000
 @transaction
 def create(tenant: str, fields: dict[str, Any]) -> Steps[str]:
     if not (yield INSERT(tenant=tenant)):
-        raise Conflict(f'A tenant named "{tenant}" exists. Change it with PATCH /tenants/{tenant}.', "name_taken")
+        detail = f'A tenant named "{tenant}" exists. Change it with PATCH /tenants/{tenant}.'
+        raise Conflict(detail, "name_taken", "/tenant")
     _, after = yield from _write(tenant, fields)
     yield note("tenant.created", tenant, None, after)
     return tenant

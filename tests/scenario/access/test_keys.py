@@ -152,6 +152,7 @@ async def test_when_a_key_was_last_used_is_written_in_batches(store: Store, admi
         ({"name": "a", "role": "viewer", "scopes": ["job"]}, ["/scopes/0"]),
         ({"name": "a", "role": "viewer", "scopes": "jobs"}, ["/scopes"]),
         ({"name": "a", "role": "viewer", "expires_at": "2020-01-01T00:00:00Z"}, ["/expires_at"]),
+        ({"name": "a", "role": "viewer", "expires_in": "0s"}, ["/expires_in"]),
         ({"name": "a", "role": "viewer", "expires_in": "1h", "expires_at": "2030-01-01T00:00:00Z"}, ["/expires_in"]),
         ({"name": "a", "role": "viewer", "requests_per_second": 0}, ["/requests_per_second"]),
         ({"name": "a", "role": "viewer", "tenant": "b", "hash": "x"}, ["/tenant", "/hash"]),

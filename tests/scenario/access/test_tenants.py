@@ -158,7 +158,10 @@ async def test_a_tenant_is_made_looked_at_and_changed(admin: Client, clock: Stor
         "created_at": "2027-01-15T08:00:00Z",
         "updated_at": "2027-01-15T08:00:00Z",
     }
-    problem(again, 409, "name_taken")
+    assert [fault["pointer"] for fault in problem(again, 409, "name_taken")["errors"]] == ["/tenant"]
+    for name in (".", "..", "..."):
+        dots = await admin.post("/tenants", json={"tenant": name})
+        assert [fault["pointer"] for fault in problem(dots, 422, "invalid")["errors"]] == ["/tenant"]
     assert (changed["max_jobs"], changed["max_running_runs"], changed["paused"], changed["weight"]) == (
         None,
         2,
