@@ -424,7 +424,7 @@ async def test_past_without_a_record_is_told_as_it_is(
 
 async def test_the_name_of_a_deleted_job_leads_to_its_id(world: World, store: Store, why: Asking) -> None:
     job = await world.job(name="gone")
-    await store.delete_job(None, TENANT, "gone", "test")
+    await store.delete_job(None, TENANT, "gone", "test", None)
 
     with pytest.raises(NotFound, match=job):
         await why("gone")

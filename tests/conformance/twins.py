@@ -247,7 +247,7 @@ OPERATIONS: dict[str, Callable[..., Awaitable[Any]]] = {
     "edit": lambda twin, job, change: twin.commands.jobs.change(CALLER, job, change, None, None),
     "pause": _pause,
     "resume": lambda twin, job: twin.commands.jobs.resume(CALLER, job, None),
-    "delete": lambda twin, job: twin.commands.jobs.delete(CALLER, job),
+    "delete": lambda twin, job: twin.commands.jobs.delete(CALLER, job, None),
     "trigger": _trigger,
     "plan": lambda twin, owner: twin.plan(owner),
     "beat": lambda twin, worker: twin.world.worker(worker),

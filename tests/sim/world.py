@@ -175,7 +175,7 @@ class World:
             case "run":
                 await commands.runs.trigger(CALLER, name, [RunRequest()] * dice.choice([1, 3]), None)
             case "delete" if dice.random() < 0.1:
-                await commands.jobs.delete(CALLER, name)
+                await commands.jobs.delete(CALLER, name, None)
             case _:
                 await self._act_on_runs(action, name)
 
