@@ -1,8 +1,8 @@
 """The second wall between tenants, on PostgreSQL: what people ask for runs as a role that is shown rows of one tenant.
 
 The owner of the tables, as whom the movers work, is exempt and pays nothing. The role can log in nowhere; the owner
-steps into it and names the tenant by a setting of the session. Of what has no tenant column, definitions, attempts and
-output are shown when their job or run is; timers and chains, which hold times and ids, are reached through jobs alone.
+steps into it and names the tenant by a setting of the session. Rows without a tenant column (versions, timers, logs)
+are reached through rows that have one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ DO $wall$
 DECLARE
     guest TEXT := left(current_user, 59) || '_api';
     item RECORD;
-    shown TEXT;
 BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = guest) THEN
         BEGIN
@@ -46,16 +45,11 @@ BEGIN
                 EXECUTE format('GRANT UPDATE, DELETE ON %I TO %I', item.name, guest);
             END IF;
         END IF;
-        shown := CASE
-            WHEN item.has_tenant THEN 'tenant = (SELECT current_setting(''horae.tenant'', true))'
-            WHEN item.name = 'job_versions' THEN 'EXISTS (SELECT FROM jobs j WHERE j.id = job_id)'
-            WHEN item.name IN ('attempts', 'logs') THEN 'EXISTS (SELECT FROM runs r WHERE r.id = run_id) '
-                                                        'OR EXISTS (SELECT FROM history h WHERE h.id = run_id)'
-        END;
-        IF shown IS NOT NULL AND NOT item.is_walled THEN
+        IF item.has_tenant AND NOT item.is_walled THEN
             EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', item.name);
-            EXECUTE format('CREATE POLICY horae_tenant ON %I TO %I USING (%s) WITH CHECK (%s)', item.name, guest, shown,
-                           shown);
+            EXECUTE format('CREATE POLICY horae_tenant ON %I TO %I '
+                           'USING (tenant = (SELECT current_setting(''horae.tenant'', true))) '
+                           'WITH CHECK (tenant = (SELECT current_setting(''horae.tenant'', true)))', item.name, guest);
         END IF;
     END LOOP;
 END $wall$
