@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import asyncpg
 import pytest
 
 from horae.core.errors import Unavailable
@@ -35,3 +36,17 @@ async def test_a_server_that_freezes_while_a_tenant_steps_in_is_away_not_broken(
     monkeypatch.undo()
     assert await database.run(replace(the_time(), tenant="default")) > 0
     await database.close()
+
+
+async def test_the_index_of_names_is_the_newest_of_the_jobs(postgres_database: str) -> None:
+    """Where the planner expects no rows, indexes cost the same and the newest wins. See the migration 0007_pre_names."""
+    store = Store(PostgresDatabase(postgres_database))
+    await store.migrate()
+    await store.close()
+    connection = await asyncpg.connect(postgres_database)
+    newest = await connection.fetchval(
+        "SELECT max(indexrelid)::regclass::text FROM pg_index WHERE indrelid = 'jobs'::regclass"
+    )
+    await connection.close()
+
+    assert newest == "jobs_by_name"

@@ -26,13 +26,13 @@ from horae.store.jobs import (
     INSERT_CHAINS,
     INSERT_LABELS,
     INSERT_VERSIONS,
-    NAMES_TAKEN,
     Held,
     columns_of,
     encode,
     hold,
     hold_alive,
     name_conflict,
+    names_taken,
     with_upstream_ids,
 )
 from horae.store.notices import UNWATCH_JOB, WATCH, tell, watches
@@ -169,8 +169,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     if isinstance(resolved, Invalid):
         raise resolved
     if resolved.name != held.definition.name:
-        taken = yield NAMES_TAKEN(tenant=tenant, wanted=[(resolved.name,)])
-        conflict = name_conflict(resolved.name, {row["name"] for row in taken})
+        conflict = name_conflict(resolved.name, (yield from names_taken(tenant, [resolved.name])))
         if conflict:
             raise conflict
     held, left = yield from _withdraw(held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +22,14 @@ from horae.store.notices import WATCH, watches
 from horae.store.quotas import ADD_JOBS, NOW_AND_QUOTA, reserve_queued, room_for_jobs, too_many_jobs
 
 # One index look-up a name, and NULL for a free one: as an IN it was planned as a loop over all names of the tenant.
-# A job is found by its id or its name, so the id of one is a name that no other may have.
 NAMES_TAKEN = Statement("""
-SELECT coalesce(
-    (SELECT j.name FROM jobs j WHERE j.tenant = :tenant AND j.name = wanted.name AND j.state <> 'deleted'),
-    (SELECT j.id FROM jobs j WHERE j.id = wanted.name AND j.tenant = :tenant)) AS name
+SELECT (SELECT j.name FROM jobs j WHERE j.tenant = :tenant AND j.name = wanted.name AND j.state <> 'deleted') AS name
 FROM {rows:wanted(name text)}
 """)
+
+# A job is found by its id or its name, so the id of one is a name that no other may have.
+IS_ID = Statement("SELECT id FROM jobs WHERE id = :name AND tenant = :tenant")
+_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 INSERT_JOBS = Statement("""
 INSERT INTO jobs (id, tenant, name, version, state, type, kind, queue, priority, bucket, group_key, max_attempts,
@@ -133,7 +135,7 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
     room = yield from room_for_jobs(tenant, max_jobs)
     filled = yield from with_calendars(tenant, [job.definition for job in jobs])
     watchers = yield from watches(tenant, [(job.id, job.definition) for job in jobs])
-    taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(j.definition.name,) for j in jobs]))}
+    taken = yield from names_taken(tenant, [job.definition.name for job in jobs])
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
     names: dict[str, str] = {}
@@ -176,6 +178,14 @@ def refusal(error: HoraeError) -> dict[str, Any]:
     """An error as plain values, so that it can be kept with an idempotency key."""
     faults = error.faults if isinstance(error, Invalid) else []
     return {"code": error.code, "detail": error.detail, "faults": [[f.pointer, f.detail, f.hint] for f in faults]}
+
+
+def names_taken(tenant: str, names: list[str]) -> Steps[set[str]]:
+    taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(name,) for name in names]))}
+    for name in names:
+        if _ID.fullmatch(name) and (yield IS_ID(name=name, tenant=tenant)):
+            taken.add(name)
+    return taken
 
 
 def name_conflict(name: str, taken: set[str]) -> Conflict | None:

@@ -1,0 +1,2 @@
+-- Only PostgreSQL needs it: see the companion.
+SELECT 1;
