@@ -39,7 +39,7 @@ async def test_a_server_that_freezes_while_a_tenant_steps_in_is_away_not_broken(
 
 
 async def test_the_index_of_names_is_the_newest_of_the_jobs(postgres_database: str) -> None:
-    """Where the planner expects no rows, indexes cost the same and the newest wins. See the migration 0007_pre_names."""
+    """Where the planner expects no rows, indexes cost the same and the newest wins: see migration 0007_pre_names."""
     store = Store(PostgresDatabase(postgres_database))
     await store.migrate()
     await store.close()
