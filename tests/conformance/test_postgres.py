@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import asyncpg
 import pytest
 
 from horae.core.errors import Unavailable
 from horae.store import postgres
-from horae.store.database import NOW, Steps, viewing
+from horae.store.database import NOW, Statement, Steps, viewing
 from horae.store.postgres import PostgresDatabase
 from horae.store.store import Store
 
@@ -17,6 +16,12 @@ from horae.store.store import Store
 @viewing
 def the_time() -> Steps[int]:
     return int((yield NOW())[0]["now_us"])
+
+
+@viewing
+def plan_mode() -> Steps[str]:
+    rows = yield Statement("SELECT current_setting('plan_cache_mode') AS mode")()
+    return str(rows[0]["mode"])
 
 
 async def test_a_server_that_freezes_while_a_tenant_steps_in_is_away_not_broken(
@@ -38,15 +43,14 @@ async def test_a_server_that_freezes_while_a_tenant_steps_in_is_away_not_broken(
     await database.close()
 
 
-async def test_the_index_of_names_is_the_newest_of_the_jobs(postgres_database: str) -> None:
-    """Where the planner expects no rows, indexes cost the same and the newest wins: see migration 0007_pre_names."""
+async def test_what_people_ask_is_planned_for_the_tenant_that_asks(postgres_database: str) -> None:
+    """A plan made while a table is small, or for a small tenant, is no plan for a large one."""
     store = Store(PostgresDatabase(postgres_database))
     await store.migrate()
     await store.close()
-    connection = await asyncpg.connect(postgres_database)
-    newest = await connection.fetchval(
-        "SELECT max(indexrelid)::regclass::text FROM pg_index WHERE indrelid = 'jobs'::regclass"
-    )
-    await connection.close()
+    database = PostgresDatabase(postgres_database, size=1)
 
-    assert newest == "jobs_by_name"
+    modes = [await database.run(replace(plan_mode(), tenant=tenant)) for tenant in ("default", None, "other")]
+
+    await database.close()
+    assert modes == ["force_custom_plan", "auto", "force_custom_plan"]

@@ -1,2 +1,0 @@
--- Only PostgreSQL needs it: see the companion.
-SELECT 1;
