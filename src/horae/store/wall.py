@@ -66,8 +66,8 @@ WHERE r.rolname = left(session_user, 59) || '_api' AND NOT r.rolsuper AND NOT r.
 """
 
 # Of the session, not of a transaction: a single statement then needs none. Whoever borrows a connection sets all
-# first, unless they stand as wanted. What people ask is planned anew for the tenant that asks: a plan from when the table
-# was small walked all jobs of the tenant for each name of a batch.
+# first, unless they stand as wanted. What people ask is planned anew for the tenant that asks: a plan from when the
+# table was small walked all jobs of the tenant for each name of a batch.
 ENTER = """
 SELECT set_config('role', $1, false), set_config('horae.tenant', $2, false),
        set_config('plan_cache_mode', CASE WHEN $2 = '' THEN 'auto' ELSE 'force_custom_plan' END, false)
