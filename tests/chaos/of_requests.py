@@ -10,6 +10,7 @@ from tests.chaos.case import Case
 from tests.chaos.world import World, every_second
 
 CROWD = 10_000
+FLOOD = 100_000
 CHANGES = 1000
 
 
@@ -33,6 +34,35 @@ def crowd(world: World, reps: int) -> None:
         late = f"max(started_us - due_us) FROM history WHERE due_us = {due_us} AND cause = 'schedule'"
         world.figures.notes["crowd_late_ms"] = round(int(world.ask(f"SELECT {late}")) / 1000)
         world.recover(at.timestamp(), 120)
+
+
+def flood(world: World, reps: int) -> None:
+    """Another tenant queues a hundred thousand runs that hold every slot; ours start all the same."""
+    for number in range(reps):
+        time.sleep(10)
+        before = _p99_ms(world)
+        job = f"flood-{number}"
+        body = {"name": job, "type": "noop", "target": {"sleep": "100ms"}}
+        assert world.call("POST", "/jobs", body, tenant="flood")[0] == 201
+        batches = [{"job": job, "runs": [{}] * 1000}] * (FLOOD // 1000)
+        with ThreadPoolExecutor(4) as clients:
+            asked = clients.map(lambda batch: world.call("POST", "/runs:batch", batch, tenant="flood"), batches)
+            assert {status for status, _ in asked} == {202}
+        waiting = world.ask("SELECT count(*) FROM runs WHERE tenant = 'flood' AND state = 'queued'")
+        time.sleep(15)
+        during = _p99_ms(world)
+        assert waiting > FLOOD / 2, f"only {waiting} runs waited: no flood"
+        assert during < 2000, f"p99 {during} ms beside a flood, {before} without"
+        world.figures.notes |= {"waiting": waiting, "p99_ms": before, "p99_ms_in_the_flood": during}
+        assert world.call("DELETE", f"/jobs/{job}", tenant="flood")[0] == 200
+        world.recover(time.time())
+
+
+def _p99_ms(world: World) -> int:
+    """Of our own starts in the last ten seconds."""
+    late = "percentile_disc(0.99) WITHIN GROUP (ORDER BY started_us - run_at_us)"
+    asked = "tenant = 'default' AND cause = 'schedule' AND attempt = 1 AND due_us > horae_now() - 10000000"
+    return round(int(world.ask(f"SELECT {late} FROM history WHERE {asked}")) / 1000)
 
 
 def dying_api(world: World, reps: int) -> None:
@@ -113,6 +143,7 @@ def cases() -> list[Case]:
     fleet = {"schedulers": 2, "workers": 2}
     return [
         Case("P45", "10,000 jobs due at the same second", 3, crowd, load={"jobs": 3, "once": 1}, **fleet),
+        Case("P46", "another tenant queues 100,000 runs", 3, flood, **fleet),
         Case("P47", "API dies during a POST, client repeats it", 10, dying_api),
         Case("P48", "1,000 edits race triggers", 3, edits, **fleet),
         Case("P49", "1,000 pauses, resumes and deletes race triggers", 3, pauses, **fleet),

@@ -191,7 +191,9 @@ class World:
             return self.of("api")[0].process.call("GET", "/readyz")[0] == 200
         return False
 
-    def call(self, method: str, path: str, body: Any = None, once: str = "", node: Node | None = None) -> Any:
+    def call(
+        self, method: str, path: str, body: Any = None, once: str = "", node: Node | None = None, *, tenant: str = ""
+    ) -> Any:
         """(status, answer); status 0 when there was no answer at all."""
         port = (node or self.of("api")[0]).process.port
         data = None if body is None else json.dumps(body).encode()
@@ -200,6 +202,8 @@ class World:
         request.add_header("Authorization", f"Bearer {KEY}")
         if once:
             request.add_header("Idempotency-Key", once)
+        if tenant:
+            request.add_header("X-Horae-Tenant", tenant)
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
