@@ -218,10 +218,12 @@ class App:
             self._node.wake()
             remote.wake()
 
+        def rules_changed() -> None:
+            self._node.rules_changed()
+            remote.wake()
+
         return make_app(
-            commands=Commands(
-                self.store, self._vault, new_id, wake, self._allow, rules_changed=self._node.rules_changed
-            ),
+            commands=Commands(self.store, self._vault, new_id, wake, self._allow, rules_changed=rules_changed),
             views=self.store,
             access=access,
             around=Around(self._explain, self._export, self._not_ready, remote, self._stopping.is_set),

@@ -10,6 +10,8 @@ import pytest
 from horae.core.errors import Unavailable
 from horae.ports import Claimed, Ending
 from horae.store.store import Store
+from tests.conformance.conftest import StoreClock
+from tests.conformance.world import World
 
 Api = httpx2.AsyncClient
 
@@ -43,6 +45,15 @@ def assert_problem(answer: httpx2.Response, status: int, code: str) -> dict[str,
     assert problem["request_id"] == answer.headers["x-request-id"]
     assert all(set(fault) == {"pointer", "detail", "hint"} for fault in problem["errors"])
     return problem
+
+
+async def failed(api: Api, store: Store, world: World, clock: StoreClock, count: int, **fields: Any) -> list[str]:
+    made = []
+    for _ in range(count):
+        made.append(await run_now(api, **fields))
+        await end(store, await world.claim(), "failed", reason="exception", error="boom")
+        await clock.advance(1)
+    return made
 
 
 def pointers(answer: httpx2.Response) -> list[str]:

@@ -135,4 +135,4 @@ def _in_bulk(
 
     confirm(f"{verb.capitalize()} {plan['count']} runs?", yes=yes)
     done = session.client.post(where, {"filter": chosen, "expected_count": plan["count"], **more})
-    session.out.done(done, "count", f"{verb.capitalize().removesuffix('e')}ed {done['count']} runs")
+    session.out.done(done, "count", f"{verb.capitalize()}ed {done['count']} runs")

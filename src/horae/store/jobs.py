@@ -28,7 +28,7 @@ FROM {rows:wanted(name text)}
 """)
 
 # A job is found by its id or its name, so the id of one is a name that no other may have.
-IS_ID = Statement("SELECT id FROM jobs WHERE id = :name AND tenant = :tenant")
+IDS = Statement("SELECT j.id FROM {rows:wanted(id text)} JOIN jobs j ON j.id = wanted.id AND j.tenant = :tenant")
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 INSERT_JOBS = Statement("""
@@ -182,9 +182,8 @@ def refusal(error: HoraeError) -> dict[str, Any]:
 
 def names_taken(tenant: str, names: list[str]) -> Steps[set[str]]:
     taken = {row["name"] for row in (yield NAMES_TAKEN(tenant=tenant, wanted=[(name,) for name in names]))}
-    for name in names:
-        if _ID.fullmatch(name) and (yield IS_ID(name=name, tenant=tenant)):
-            taken.add(name)
+    if alike := [(name,) for name in names if _ID.fullmatch(name)]:
+        taken |= {row["id"] for row in (yield IDS(tenant=tenant, wanted=alike))}
     return taken
 
 
