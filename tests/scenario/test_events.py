@@ -51,14 +51,11 @@ class Listener:
     """A stream that is read one event at a time: nothing happens meanwhile that the test does not do."""
 
     def __init__(self, events: Events, tenant: str) -> None:
-        self._feed = events._feed
         self._stream = events._stream(tenant, None, always)
 
     async def __aenter__(self) -> Self:
         assert (await anext(self._stream)).startswith(b":")
         self._next = asyncio.create_task(self._read())
-        while self._feed._since_us is None:  # noqa: ASYNC110 the first look has no event of its own
-            await asyncio.sleep(0.01)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -100,6 +97,22 @@ async def test_changes_of_jobs_and_runs_are_streamed_to_their_tenant(
         await clock.advance(1)
         await api.delete("jobs/report")
         assert await ours.next() == ("job", "report", "deleted")
+
+
+@pytest.mark.usefixtures("quick")
+async def test_whoever_saw_the_sign_of_life_misses_nothing(api: Api, store: Store, clock: StoreClock):
+    events = Events(store, lambda: False)
+    async with Listener(events, "other"), aclosing(events._stream("default", None, always)) as stream:
+        assert (await anext(stream)).startswith(b":")
+        await clock.advance(1)
+        await create(api)
+        async with asyncio.timeout(20):
+            while not events._feed.number:  # noqa: ASYNC110 the other one sees it before this stream is read again
+                await asyncio.sleep(0.01)
+            while (frame := await anext(stream)).startswith(b":"):
+                pass
+
+    assert parsed(frame)[2]["name"] == "report"
 
 
 @pytest.mark.usefixtures("quick")

@@ -123,7 +123,6 @@ class Events:
     async def _stream(self, tenant: str, since_us: int | None, is_welcome: Welcome) -> AsyncIterator[bytes]:
         self._feed.watched[tenant] += 1
         try:
-            yield SIGN_OF_LIFE
             async for frame in self._frames(tenant, since_us, is_welcome):
                 yield frame
         except Unavailable:
@@ -136,6 +135,7 @@ class Events:
     async def _frames(self, tenant: str, since_us: int | None, is_welcome: Welcome) -> AsyncIterator[bytes]:
         await self._feed.look()
         number = self._feed.number
+        yield SIGN_OF_LIFE  # whoever has seen it misses nothing from here on
         if since_us is not None:
             async for frame in self._caught_up(tenant, since_us):
                 yield frame
