@@ -431,11 +431,11 @@ async def test_a_preloaded_library_does_not_reach_bubblewrap_itself(sandbox):
     assert "bwrap" not in (outcome.result or {}).get("output", "")
 
 
-def command_of(pid):
-    """Nothing for a process that ended while we looked."""
+def command_of(path):
+    """Nothing for what is no process, or ended while we looked."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+        return (path / "cmdline").read_text(errors="replace")
+    except (FileNotFoundError, NotADirectoryError, ProcessLookupError):
         return ""
 
 
@@ -446,4 +446,4 @@ async def test_a_timeout_empties_the_sandbox(sandbox):
     outcome = await sandbox.run(job(command, timeout_seconds=0.4), Lines())
 
     assert outcome.reason == "timeout"
-    await until(lambda: not any(mark in command_of(pid) for pid in os.listdir("/proc") if pid.isdecimal()))
+    await until(lambda: not any(mark in command_of(path) for path in Path("/proc").iterdir()))
