@@ -141,13 +141,24 @@ def test_why_is_answered_beside_the_job(page: Page, dev: Server) -> None:
 def test_the_address_holds_the_filter(page: Page, dev: Server) -> None:
     page.goto(f"{dev.url}/jobs")
     page.get_by_role("combobox", name="Filter").fill("label:team:data")
-    expect(page.get_by_role("link", name="billing-sync")).to_have_count(0)
-    page.get_by_role("button", name="Paused", exact=True).click()
+    page.get_by_role("button", name="Paused", exact=True).click()  # before the box had time to think
     page.reload()
 
     expect(page.get_by_role("link", name="nightly-export")).to_be_visible()
     expect(page.get_by_role("link", name="daily-report")).to_have_count(0)
     assert "label%3Ateam%3Adata+status%3Apaused" in page.url
+
+
+def test_what_is_staged_for_later_does_not_stand_before_what_ran(page: Page, dev: Server) -> None:
+    dev.call("PUT", "/jobs/ticks", {"schedule": "@every 2s", "type": "noop"})
+    try:
+        page.goto(f"{dev.url}/runs?f=job:ticks+status:pending")
+        expect(page.get_by_role("link", name="Scheduled").first).to_be_visible(timeout=30_000)
+        page.get_by_role("button", name="All", exact=True).click()
+        expect(page.get_by_role("link", name="Succeeded").first).to_be_visible(timeout=30_000)
+        expect(page.get_by_role("link", name="Scheduled")).to_have_count(0)
+    finally:
+        dev.call("DELETE", "/jobs/ticks")
 
 
 def test_what_is_due_soon_is_a_list_that_comes_and_stays(page: Page, dev: Server) -> None:

@@ -52,12 +52,11 @@ export function toQuery(filter: Filter, textName: string): Record<string, string
   return query;
 }
 
-/** `1h`, `24h`, `7d`: that long back for runs, that long ahead for jobs. `today` as well. The same within a minute: a list
- * that is asked for anew with every render would never come. */
+/** `1h`, `24h`, `7d`: that long back for runs, that long ahead for jobs. `today` as well. */
 function dueRange(value: string, isAhead: boolean): Record<string, string> {
   const match = /^(\d+)([mhd])$/.exec(value);
   const size = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-  const start = new Date(Math.floor(Date.now() / 60_000) * 60_000);
+  const start = new Date();
   let length = 0;
   if (match) length = Number(match[1]) * size[match[2] as "m"];
   else if (value === "today") {

@@ -1,5 +1,5 @@
 // Runs that used all their attempts, grouped by what went wrong; replayed a few at first, then at a pace.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { enc, get, query, send, type Write } from "../lib/api";
 import { DEAD_FILTERS, parse, toQuery } from "../lib/filter";
 import { problemOf, useLoad } from "../lib/load";
@@ -26,7 +26,7 @@ export function DeadLetters() {
   const text = param("f");
   const filter = parse(text, DEAD_FILTERS);
   if (filter.words && !filter.values.job) filter.values.job = filter.words;
-  const asked = toQuery({ ...filter, words: "" }, "job");
+  const asked = useMemo(() => toQuery({ ...filter, words: "" }, "job"), [text]);
   const loaded = useLoad<DeadGroups>(`/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
   const [replaying, setReplaying] = useState<Group | "all" | null>(null);
   const opened = param("open");
@@ -54,8 +54,7 @@ export function DeadLetters() {
               <span class="group-error" title={errorWords(group.error)}>{errorWords(group.error)}</span>
               <Ages group={group} />
               <span class="dim group-when">{group.runs > 1 ? <>last <Time at={group.last_due} />, first <Time at={group.first_due} /></> : <Time at={group.last_due} />}</span>
-              <Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act>
-              <Act operation="discardRuns" kind="plain" onClick={() => discardGroup(group, asked, loaded.reload)}>Discard</Act>
+              <span class="group-acts"><Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act><Act operation="discardRuns" kind="plain" onClick={() => discardGroup(group, asked, loaded.reload)}>Discard</Act></span>
             </div>
             {opened === key && <GroupRuns group={group} asked={asked} turn={found?.run_count ?? 0} reload={loaded.reload} />}
           </section>

@@ -1,5 +1,5 @@
 // Every job: found by filter, sorted, with its last runs; and what is done to many at once.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { enc, get, query, whyNot } from "../lib/api";
 import { JOB_FILTERS, parse, toQuery, withPart } from "../lib/filter";
 import { onChange } from "../lib/live";
@@ -9,7 +9,7 @@ import type { JobAnswer, JobList } from "../types";
 import { pauseJob, resumeJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
 import { type BulkVerb, BulkDialog } from "../parts/bulk";
 import { Export } from "../parts/export";
-import { FilterBox } from "../parts/filterbox";
+import { FilterBox, typedFilter } from "../parts/filterbox";
 import { Strip, stripOf, stripTurn, wantStrips } from "../parts/strip";
 import { useTitle } from "../parts/shell";
 import { type Column, Table, usePages } from "../parts/table";
@@ -24,7 +24,8 @@ export function Jobs() {
   const text = param("f");
   const filter = parse(text, JOB_FILTERS);
   const sort = param("sort", filter.values.due ? "next_fire_time" : "name");
-  const asked = query({ ...toQuery(filter, "q"), sort });
+  // Once a filter: "within an hour" would else be another question every minute, and lose the place and what is selected.
+  const asked = useMemo(() => query({ ...toQuery(filter, "q"), sort }), [text, sort]);
   const pages = usePages<JobAnswer>(`/jobs${asked}`, (answer) => ({ rows: (answer as JobList).jobs, next: (answer as JobList).next_cursor }));
   const [selected, setSelected] = useState(new Set<string>());
   const [verb, setVerb] = useState<BulkVerb | null>(null);
@@ -83,7 +84,7 @@ export function Jobs() {
       <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
       <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/jobs${asked}`} field="jobs" name="jobs" />} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
       <div class="row" role="group" aria-label="Quick filters">
-        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), text), name, value))}>{word}</button>)}
+        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}</button>)}
       </div>
       {fresh > 0 && <button type="button" class="new-pill" onClick={() => { setFresh(0); void pages.reload(); }}>{plural(fresh, "new job")}, show</button>}
       <Table label="Jobs" pages={pages} columns={columns} rowKey={(job) => job.name} sort={sort} onSort={(next) => setParams({ sort: next })} selected={selected} onSelect={setSelected} rowHeight={50} cardHeight={92}

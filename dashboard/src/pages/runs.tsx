@@ -1,5 +1,5 @@
 // Every run, newest due time first; skipped and missed ones among them.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { enc, get, query, send, type Write } from "../lib/api";
 import { parse, RUN_FILTERS, toQuery, withPart } from "../lib/filter";
 import { problemOf } from "../lib/load";
@@ -7,7 +7,7 @@ import { param, setParams } from "../lib/route";
 import { fingerprint, plural, REASONS } from "../lib/words";
 import type { Run, RunList } from "../types";
 import { Export } from "../parts/export";
-import { FilterBox } from "../parts/filterbox";
+import { FilterBox, typedFilter } from "../parts/filterbox";
 import { RunTable } from "../parts/runtable";
 import { useTitle } from "../parts/shell";
 import { Act, Badge, Empty, ProblemBox, Skeleton, tell, Time } from "../parts/ui";
@@ -25,7 +25,10 @@ export function Runs() {
   const isGrouped = param("group") === "error";
   // Bounded unless the reader says otherwise, and said on the page.
   const isBounded = !filter.values.due && param("all") !== "1";
-  const asked = query(toQuery({ ...filter, words: "", values: isBounded ? { ...filter.values, due: WINDOW } : filter.values }, "job"));
+  const values = isBounded ? { ...filter.values, due: WINDOW } : filter.values;
+  // What is due within seconds is staged already, and would fill the first screen: it has a tab of its own.
+  const until = filter.values.status?.toLowerCase() === "pending" ? {} : { due_before: "now" };
+  const asked = useMemo(() => query({ ...toQuery({ ...filter, words: "", values }, "job"), ...until }), [text, isBounded]);
   const [selected, setSelected] = useState(new Set<string>());
   const [rows, setRows] = useState<Run[]>([]);
   useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
@@ -37,7 +40,7 @@ export function Runs() {
       <div class="page-head"><div><h1>Runs</h1><p class="dim">{isBounded ? <>Due in the last 7 days. <button type="button" class="plain small" onClick={() => setParams({ all: "1" })}>Look further back</button></> : filter.values.due ? `Due: ${filter.values.due}.` : <>All that are kept. <button type="button" class="plain small" onClick={() => setParams({ all: null })}>Only the last 7 days</button></>}</p></div>
         <div class="page-actions"><button type="button" aria-pressed={isGrouped} onClick={() => setParams({ group: isGrouped ? null : "error" })}>{isGrouped ? "As a list" : "Group by error"}</button></div></div>
       <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/runs${asked}`} field="runs" name="runs" />} placeholder="status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
-      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(text, "status", value))}>{word}</button>)}</div>
+      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(typedFilter.value, "status", value))}>{word}</button>)}</div>
       {isGrouped ? <Groups asked={asked} /> : (
         <RunTable path={`/runs${asked}`} selected={selected} onSelect={setSelected} onRows={setRows}
           empty={text ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No runs yet"><a href="/jobs">Look at the jobs, or run one now</a></Empty>} />

@@ -1,15 +1,20 @@
 // The filter box: one text with completion, its parts as chips, the whole of it in the address.
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { chips, parse, withPart } from "../lib/filter";
 import { SavedViews } from "./views";
 
 type Props = { text: string; known: string[]; values: Record<string, string[]>; onChange: (text: string) => void; placeholder: string; extra?: preact.ComponentChildren };
 
+/** What stands in the box, which the address follows a moment later: whoever adds to the filter adds to this. */
+export const typedFilter = signal("");
+
 export function FilterBox({ text, known, values, onChange, placeholder, extra }: Props) {
-  const [typed, setTyped] = useState(text);
+  const typed = typedFilter.value;
+  const setTyped = (next: string) => (typedFilter.value = next);
   const [isOpen, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
-  useEffect(() => setTyped(text), [text]);
+  useEffect(() => void setTyped(text), [text]);
   useEffect(() => {
     if (typed === text) return;
     const timer = setTimeout(() => onChange(typed.trim()), 300);
