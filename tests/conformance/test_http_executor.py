@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import pytest
 from aiohttp import web
-from aiohttp.abc import AbstractResolver
 from aiohttp.test_utils import TestServer
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -23,7 +22,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from horae import __version__
 from horae.core.egress import allow_ranges, literal_address
 from horae.core.secrets import fill
-from horae.executors import http as http_module
 from horae.executors.breaker import FAILURES_TO_OPEN, Breaker
 from horae.executors.http import HttpExecutor
 from tests.conformance.attempts import DUE, Lines, request_for
@@ -32,20 +30,19 @@ from tests.unit.test_egress import REFUSED_HOSTS
 LOOPBACK = allow_ranges("127.0.0.0/8,::1")
 
 
-class Names(AbstractResolver):
+class Names:
     """The phone book of a test: every name has the same addresses."""
 
     def __init__(self, *addresses):
         self.addresses = addresses
+        self.asked = 0
 
-    async def resolve(self, host, port=0, family=socket.AF_INET):
+    async def __call__(self, host, port):
+        self.asked += 1
         return [
-            {"hostname": host, "host": each, "port": port, "family": family, "proto": 0, "flags": 0}
+            (socket.AF_INET6, (each, port, 0, 0)) if ":" in each else (socket.AF_INET, (each, port))
             for each in self.addresses
         ]
-
-    async def close(self):
-        pass
 
 
 class Site:
@@ -84,7 +81,7 @@ async def new_executor():
 
     def make(allow=LOOPBACK, breaker=None, *addresses):
         names = Names(*addresses) if addresses else None
-        made.append(HttpExecutor(allow, breaker or Breaker(), resolver=names))
+        made.append(HttpExecutor(allow, breaker or Breaker(), resolve=names))
         return made[-1]
 
     yield make
@@ -359,17 +356,20 @@ async def test_a_name_with_a_private_address_among_others_is_refused(addresses, 
     assert not any(address in outcome.error for address in addresses)
 
 
-async def test_an_address_that_changes_after_the_lookup_is_refused_at_the_socket(site, new_executor, monkeypatch):
-    async def unchecked(self, host, port=0, family=socket.AF_INET):
-        return await Names("127.0.0.1").resolve(host, port, family)
+async def test_what_was_checked_is_what_is_called_and_nobody_asks_for_the_name_again(site, new_executor):
+    """A name that has another address a moment later is no way around the guard."""
+    names = Names("127.0.0.1")
+    executor = HttpExecutor(LOOPBACK, Breaker(), resolve=names)
+    for _ in range(3):
+        site.answer = lambda: web.Response(headers={"Connection": "close"})
+        assert (await executor.run(call(f"http://rebind.example:{site.server.port}/"), Lines())).succeeded
+    await executor.close()
+    assert (len(site.connections), names.asked) == (3, 1)
 
-    monkeypatch.setattr(http_module._CheckedResolver, "resolve", unchecked)
-    executor = new_executor(())
-
-    outcome = await executor.run(call(f"http://rebind.example:{site.server.port}/"), Lines())
-
+    names.addresses = ("169.254.169.254",)
+    later = HttpExecutor(LOOPBACK, Breaker(), resolve=names)
+    outcome = await later.run(call(f"http://rebind.example:{site.server.port}/"), Lines())
     assert outcome.reason == "payload_rejected"
-    assert site.seen == []
 
 
 async def test_an_allowed_name_keeps_its_host_header(site, new_executor):

@@ -1,4 +1,4 @@
-"""Reads the answer of an http job: never more than a cap, whatever the server sends."""
+"""What an answer of an http job says, and what of it is kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import aiohttp
 import msgspec
 
 from horae.core.sound import DEEPEST, unsound
@@ -19,7 +18,9 @@ _CHARSET = re.compile(r"charset=[\"']?([\w-]+)", re.IGNORECASE)
 
 
 class Answer(NamedTuple):
-    """`body` is what was read, of `size_bytes` that came; a result keeps `excerpt_bytes` of it at most."""
+    """`headers` by their names in lower case. `body` is what was read, of `size_bytes` that came; a result keeps
+    `excerpt_bytes` of it at most.
+    """
 
     status: int
     headers: Mapping[str, str]
@@ -29,7 +30,7 @@ class Answer(NamedTuple):
 
     @property
     def text(self) -> str:
-        match = _CHARSET.search(self.headers.get("Content-Type", ""))
+        match = _CHARSET.search(self.headers.get("content-type", ""))
         return self.body.decode(_codec(match[1]) if match else "utf-8", errors="replace")
 
     def result(self) -> dict[str, Any]:
@@ -41,7 +42,7 @@ class Answer(NamedTuple):
     def _content(self) -> Any:
         if not self.body:
             return None
-        if "json" in self.headers.get("Content-Type", "").lower():
+        if "json" in self.headers.get("content-type", "").lower():
             try:
                 content = msgspec.json.decode(self.body)
             except (ValueError, RecursionError):
@@ -53,24 +54,6 @@ class Answer(NamedTuple):
     def _excerpt(self) -> str:
         text = self.text
         return clean(text, len(text)).encode()[: self.excerpt_bytes].decode(errors="ignore")
-
-
-async def read_answer(response: aiohttp.ClientResponse, excerpt_bytes: int, most_bytes: int) -> Answer:
-    """Read up to `most_bytes` after decompression, then drop the connection."""
-    content = response.content
-    body = await content.readany()
-    if not content.at_eof():
-        body = await _read_on(response, bytearray(body), most_bytes)
-    return Answer(response.status, response.headers, body[:most_bytes], len(body), excerpt_bytes)
-
-
-async def _read_on(response: aiohttp.ClientResponse, body: bytearray, most_bytes: int) -> bytes:
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > most_bytes:
-            response.close()
-            break
-    return bytes(body)
 
 
 def _is_simple(body: bytes) -> bool:

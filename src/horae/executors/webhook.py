@@ -1,50 +1,40 @@
-"""Sends messages to webhooks, through the same address guard as http jobs."""
+"""Sends messages to webhooks, through the same guarded client as http jobs."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
-
 from horae.core.egress import Allow
-from horae.executors.http import guarded_session, locate, trouble
+from horae.executors.client import AGENT, Client, Resolve, locate, trouble
+from horae.executors.exchange import NoAnswer
 from horae.executors.wire import clean
 
 TOTAL_SECONDS = 15.0
 EXCERPT_BYTES = 300
+LIMIT_PER_HOST = 20
 
 
 class WebhookSender:
-    def __init__(self, allow: Allow, resolver: AbstractResolver | None = None) -> None:
+    def __init__(self, allow: Allow, resolve: Resolve | None = None) -> None:
         self._allow = allow
-        self._resolver = resolver
-        self._session: aiohttp.ClientSession | None = None
+        self._client = Client(allow, resolve, LIMIT_PER_HOST)
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int | None, str | None]:
         """The status and, if it is not a success, the beginning of the answer; or no status and why."""
-        session = self._session = self._session or guarded_session(self._allow, self._resolver, limit_per_host=20)
         try:
-            destination, address = locate(url)
+            way = locate(url)
         except ValueError as error:
             return None, clean(str(error))
+        told = {"User-Agent": AGENT, "Accept": "*/*", **headers}
         try:
-            async with (
-                asyncio.timeout(TOTAL_SECONDS),
-                session.post(address, data=body, headers=headers, allow_redirects=False) as answer,
-            ):
-                if 200 <= answer.status < 300:
-                    return answer.status, None
-                excerpt = await answer.content.read(EXCERPT_BYTES)
-                return answer.status, clean(f"HTTP {answer.status} {excerpt.decode(errors='replace')}".strip())
-        except aiohttp.ConnectionTimeoutError as error:
-            return None, trouble(destination, self._allow, error)
+            answer = await self._client.request("POST", way, told, body, TOTAL_SECONDS, EXCERPT_BYTES)
         except TimeoutError:
             return None, f"no answer within {TOTAL_SECONDS:g} s"
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return None, clean(trouble(destination, self._allow, error))
+        except (NoAnswer, OSError, ValueError) as error:
+            return None, clean(trouble(way.destination, self._allow, error))
+        if 200 <= answer.status < 300:
+            return answer.status, None
+        return answer.status, clean(f"HTTP {answer.status} {answer.body.decode(errors='replace')}".strip())
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()

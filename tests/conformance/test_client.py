@@ -1,0 +1,356 @@
+"""The HTTP client against servers that speak bytes: what it keeps, what it drops, and that it comes to an end."""
+
+import asyncio
+import socket
+import ssl
+import zlib
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from horae.core.egress import allow_ranges
+from horae.executors import client as client_module
+from horae.executors.client import Client, NotConnected, NotTrusted, locate
+from horae.executors.exchange import HEAD_BYTES, BadAnswer, Lost
+from tests.conformance.attempts import until
+
+LOOPBACK = allow_ranges("127.0.0.0/8,::1")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Talker:
+    """Answers each request with the next of its pieces of bytes; an empty one hangs up, None says nothing."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.heads = []
+        self.bodies = []
+        self.connections = 0
+        self.gone = 0
+
+    async def serve(self, reader, writer):
+        self.connections += 1
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.heads.append(head.decode())
+                length = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+                self.bodies.append(await reader.readexactly(int(length[0].split(b":")[1])) if length else b"")
+                answer = self.answers.pop(0) if self.answers else OK
+                if answer is None:
+                    await reader.read()
+                    break
+                if not answer:
+                    break
+                writer.write(answer)
+                await writer.drain()
+                if b"Connection: close" in answer or (b"Content-Length" not in answer and b"chunked" not in answer):
+                    break
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.gone += 1
+            writer.close()
+
+
+@asynccontextmanager
+async def talking(*answers, host="127.0.0.1", context=None):
+    talker = Talker(*answers)
+    server = await asyncio.start_server(talker.serve, host, 0, ssl=context)
+    talker.port = server.sockets[0].getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    talker.url = f"{'https' if context else 'http'}://{shown}:{talker.port}/"
+    try:
+        yield talker
+    finally:
+        server.close()
+
+
+@pytest.fixture
+async def client():
+    made = Client(LOOPBACK, limit=2)
+    yield made
+    await made.close()
+
+
+def ask(client, url, *, method="GET", body=None, seconds=20.0, most=1000, headers=None):
+    return client.request(method, locate(url), headers or {}, body, seconds, most)
+
+
+async def test_one_connection_serves_one_request_after_another(client):
+    async with talking() as server:
+        for _ in range(5):
+            assert (await ask(client, server.url)).body == b"ok"
+
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+        b"HTTP/1.1 200 OK\r\n\r\nok",
+    ],
+    ids=["asked to close", "of old", "an answer too many", "to the end of the connection"],
+)
+async def test_a_connection_that_cannot_be_trusted_again_is_not_used_again(client, answer):
+    async with talking(answer) as server:
+        first = await ask(client, server.url)
+        second = await ask(client, server.url)
+
+    assert (first.body, second.body, server.connections) == (b"ok", b"ok", 2)
+
+
+async def test_bytes_that_nobody_asked_for_close_the_connection(client):
+    async with talking() as server:
+        await ask(client, server.url)
+        (kept,) = next(iter(client._origins.values())).idle
+        kept.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+
+        assert (await ask(client, server.url)).body == b"ok"
+    assert server.connections == 2
+
+
+async def test_hints_and_leave_to_go_on_are_not_the_answer(client):
+    before = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-Of: hint\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
+    async with talking(before + OK) as server:
+        answer = await ask(client, server.url)
+
+    assert (answer.status, answer.body) == (200, b"ok")
+    assert "x-of" not in answer.headers
+
+
+async def test_an_endless_row_of_hints_comes_to_an_end(client):
+    async with talking(b"HTTP/1.1 103 Early Hints\r\n\r\n" * (HEAD_BYTES // 10) + OK) as server:
+        with pytest.raises(BadAnswer):
+            await ask(client, server.url)
+
+
+async def test_a_head_tells_of_a_body_that_does_not_come(client):
+    async with talking(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n") as server:
+        answer = await ask(client, server.url, method="HEAD")
+
+    assert (answer.status, answer.headers["content-length"], answer.body) == (200, "1000", b"")
+
+
+async def test_a_server_that_would_rather_speak_something_else_has_answered(client):
+    upgrade = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x00"
+    async with talking(upgrade) as server:
+        assert (await ask(client, server.url)).status == 101
+        assert (await ask(client, server.url)).body == b"ok"
+
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("code", ["gzip", "deflate", "bare deflate"])
+async def test_a_packed_body_is_unpacked_up_to_the_cap(client, code):
+    window = {"gzip": 31, "deflate": 15, "bare deflate": -15}[code]
+    packer = zlib.compressobj(wbits=window)
+    body = packer.compress(b"x" * 5000) + packer.flush()
+    name = code.rpartition(" ")[2].encode()
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n" % (name, len(body))
+    async with talking(head + body, head + body) as server:
+        whole = await ask(client, server.url, most=10_000)
+        cut = await ask(client, server.url, most=100)
+
+    assert (whole.body, whole.size_bytes) == (b"x" * 5000, 5000)
+    assert (cut.body, cut.size_bytes) == (b"x" * 100, 101)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", Lost),
+        (b"HTTP/1.1 200 OK\r\nContent-Le", Lost),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhel", Lost),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", BadAnswer),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nok", BadAnswer),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", None),
+    ],
+    ids=["nothing", "half a head", "half a chunk", "two lengths", "a length and chunks", "nothing unpacked"],
+)
+async def test_what_is_no_whole_answer_is_told(client, answer, error):
+    async with talking(answer) as server:
+        if error is None:
+            assert (await ask(client, server.url)).body == b""
+        else:
+            with pytest.raises(error):
+                await ask(client, server.url)
+        assert (await ask(client, server.url)).body == b"ok"
+
+
+async def test_no_more_connections_than_the_limit_and_everybody_has_a_turn(client):
+    async with talking() as server:
+        answers = await asyncio.gather(*(ask(client, server.url) for _ in range(20)))
+
+    assert [answer.body for answer in answers] == [b"ok"] * 20
+    assert server.connections == 2
+
+
+async def test_whoever_waits_for_a_turn_waits_no_longer_than_their_time(client):
+    async with talking(None, None) as server:
+        stuck = [asyncio.create_task(ask(client, server.url)) for _ in range(2)]
+        await until(lambda: len(server.heads) == 2)
+        with pytest.raises(TimeoutError):
+            await ask(client, server.url, seconds=0.05)
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+
+        assert (await ask(client, server.url)).body == b"ok"  # the places came back
+    assert client._origins == {} or not any(origin.busy for origin in client._origins.values())
+
+
+async def test_a_request_that_is_given_up_closes_its_connection(client):
+    async with talking(None) as server:
+        with pytest.raises(TimeoutError):
+            await ask(client, server.url, seconds=0.1)
+        await until(lambda: server.gone)
+
+    assert client._origins == {}
+
+
+async def test_a_connection_that_rested_too_long_is_dropped(client, monkeypatch):
+    monkeypatch.setattr(client_module, "KEEP_ALIVE_SECONDS", 0.05)
+    async with talking() as server:
+        await ask(client, server.url)
+        await until(lambda: not client._origins)
+        await until(lambda: server.gone)
+
+
+async def test_a_connection_that_the_server_closed_meanwhile_is_not_used(client):
+    async with talking() as server:
+        await ask(client, server.url)
+        (kept,) = next(iter(client._origins.values())).idle
+        kept.connection_lost(None)
+
+        assert (await ask(client, server.url)).body == b"ok"
+    assert server.connections == 2
+
+
+async def test_the_request_is_written_as_it_should_be(client):
+    async with talking() as server:
+        await ask(client, f"{server.url}a b".replace(" ", "%20") + "/ü?q=€#part", method="POST", headers={"X-A": "ö"})
+        await ask(client, server.url, method="DELETE")
+        await ask(client, server.url, method="PUT", body=b"12345")
+
+    post, delete, put = server.heads
+    assert post.split("\r\n") == [
+        "POST /a%20b/%C3%BC?q=%E2%82%AC HTTP/1.1",
+        f"Host: 127.0.0.1:{server.port}",
+        "X-A: ö",
+        "Content-Length: 0",
+        "",
+        "",
+    ]
+    assert "Content-Length" not in delete
+    assert (put.endswith("Content-Length: 5\r\n\r\n"), server.bodies[-1]) == (True, b"12345")
+
+
+@pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "a\nb", "a\rb", "a\0b"])
+async def test_no_line_gets_into_a_head(client, value):
+    async with talking() as server:
+        with pytest.raises(ValueError, match="control character"):
+            await ask(client, server.url, headers={"X-A": value})
+
+    assert server.heads == []
+
+
+async def test_an_ipv6_address_is_an_address():
+    client = Client(LOOPBACK)
+    try:
+        async with talking(host="::1") as server:
+            assert (await ask(client, server.url)).body == b"ok"
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    finally:
+        await client.close()
+    assert f"Host: [::1]:{server.port}" in server.heads[0]
+
+
+async def test_an_address_that_does_not_answer_does_not_keep_the_others_waiting(monkeypatch):
+    tried = []
+    open_ = client_module._open
+
+    async def slow(place, destination):
+        tried.append(place[1][0])
+        if place[1][0] == "127.0.0.9":
+            await asyncio.Event().wait()
+        return await open_(place, destination)
+
+    monkeypatch.setattr(client_module, "_open", slow)
+    async with talking() as server:
+        places = [(socket.AF_INET, (each, server.port)) for each in ("127.0.0.9", "127.0.0.1")]
+
+        async def resolve(host, port):
+            return places
+
+        client = Client(LOOPBACK, resolve)
+        assert (await ask(client, f"http://two.example:{server.port}/")).body == b"ok"
+        await client.close()
+
+    assert tried == ["127.0.0.9", "127.0.0.1"]
+
+
+async def test_when_no_address_answers_it_is_told_which_trouble_there_was(unused_tcp_port):
+    async def resolve(host, port):
+        return [(socket.AF_INET, (each, port)) for each in ("127.0.0.1", "127.0.0.2")]
+
+    client = Client(LOOPBACK, resolve)
+    with pytest.raises(NotConnected, match="refused"):
+        await ask(client, f"http://two.example:{unused_tcp_port}/")
+
+    assert client._origins == {}
+
+
+def certificate_for(tmp_path, address="127.0.0.1"):
+    import ipaddress
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "horae test")])
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1, begin, begin + timedelta(days=36500))
+        .add_extension(names, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    form, lock = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path = tmp_path / "all.pem"
+    path.write_bytes(key.private_bytes(pem, form, lock) + made.public_bytes(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return path, context
+
+
+@pytest.mark.parametrize(("address", "is_ours"), [("127.0.0.1", True), ("127.0.0.2", False)])
+async def test_a_certificate_must_be_vouched_for_and_be_of_that_host(tmp_path, monkeypatch, client, address, is_ours):
+    path, context = certificate_for(tmp_path, address)
+    monkeypatch.setattr(client_module, "_trusted", lambda: ssl.create_default_context(cafile=path))
+    async with talking(context=context) as server:
+        if is_ours:
+            for _ in range(2):
+                assert (await ask(client, server.url)).body == b"ok"
+            assert server.connections == 1
+        else:
+            with pytest.raises(NotTrusted, match="certificate"):
+                await ask(client, server.url)
+
+
+async def test_what_speaks_no_tls_is_told(client):
+    def serve(_, writer):
+        writer.write(OK)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(NotTrusted, match="TLS"):
+            await ask(client, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
