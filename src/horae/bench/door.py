@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-import aiohttp
-
 from horae.bench import fill, fleet
 from horae.bench.figures import percentiles
 from horae.bench.place import Place
@@ -20,39 +18,33 @@ CLIENTS = 8
 BATCH = 1000
 BATCHES_AT_ONCE = 2
 LOAD = 200
-HEADERS = {"Authorization": f"Bearer {fleet.KEY}"}
 
 
 async def creates(place: Place, seconds: float, batches: int) -> tuple[dict[str, float], float]:
     """Milliseconds of single creates while runs are under way, and jobs a second by batches."""
     async with place.fresh() as store:
         await fill.add_jobs(store, LOAD, [{"schedule": "* * * * * *"}])
-    async with (
-        fleet.server(place.url) as server,
-        aiohttp.ClientSession(server.base, headers=HEADERS) as session,
-    ):
+    async with fleet.server(place.url) as server:
         times: list[float] = []
         end = perf_counter() + seconds
-        await asyncio.gather(*(_one_by_one(session, client, end, times) for client in range(CLIENTS)))
+        await asyncio.gather(*(_one_by_one(server, client, end, times) for client in range(CLIENTS)))
         p50, p99, most = percentiles(times)
         singles = {"p50 ms": p50, "p99 ms": p99, "max ms": most, "jobs/s": len(times) / seconds}
         started = perf_counter()
-        await asyncio.gather(*(_batches(session, client, batches) for client in range(BATCHES_AT_ONCE)))
+        await asyncio.gather(*(_batches(server, client, batches) for client in range(BATCHES_AT_ONCE)))
         return singles, BATCHES_AT_ONCE * batches * BATCH / (perf_counter() - started)
 
 
-async def _one_by_one(session: aiohttp.ClientSession, client: int, end: float, times: list[float]) -> None:
+async def _one_by_one(server: fleet.Process, client: int, end: float, times: list[float]) -> None:
     number = 0
     while (started := perf_counter()) < end:
         document = {"name": f"one-{client}-{number}", "type": "noop", "schedule": "0 3 * * *"}
-        async with session.post("/v1/jobs", json=document) as answer:
-            await answer.read()
-            answer.raise_for_status()
+        await server.call("/v1/jobs", document)
         times.append(1000 * (perf_counter() - started))
         number += 1
 
 
-async def _batches(session: aiohttp.ClientSession, client: int, batches: int) -> None:
+async def _batches(server: fleet.Process, client: int, batches: int) -> None:
     for batch in range(batches):
         jobs = [
             {
@@ -62,10 +54,9 @@ async def _batches(session: aiohttp.ClientSession, client: int, batches: int) ->
             }
             for number in range(BATCH)
         ]
-        async with session.post("/v1/jobs:batch", json={"jobs": jobs}) as answer:
-            told = await answer.json()
-            if told.get("created") != BATCH:
-                raise AssertionError(f"a batch was not taken: {str(told)[:300]}")
+        told = await server.call("/v1/jobs:batch", {"jobs": jobs})
+        if told.get("created") != BATCH:
+            raise AssertionError(f"a batch was not taken: {str(told)[:300]}")
 
 
 async def starts() -> dict[str, dict[str, float]]:

@@ -14,14 +14,20 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import aiohttp
+import msgspec
 
+from horae.core.egress import allow_ranges
 from horae.core.errors import Unavailable
+from horae.executors.client import Client, locate
+from horae.executors.exchange import NoAnswer
 
 KEY = "an admin key of a benchmark, and of nothing else"
 SECRET = "a secret key of a benchmark, and of nothing else"  # noqa: S105 it seals nothing
+HEADERS = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
 WAIT_SECONDS = 30.0
 STOP_SECONDS = 40.0
+ANSWER_SECONDS = 60.0
+MOST_BYTES = 10_000_000
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -36,6 +42,7 @@ class Process:
             "HORAE_PORT": str(port),
         }
         self.base = f"http://127.0.0.1:{port}"
+        self._client = Client(allow_ranges("127.0.0.1"))
         self.started = perf_counter()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "horae", *words],
@@ -61,30 +68,30 @@ class Process:
 
     async def wait_ready(self) -> float:
         """Seconds since the start until it serves."""
-        async with aiohttp.ClientSession() as session:
-            while perf_counter() - self.started < WAIT_SECONDS:
-                if self._process.poll() is not None:
-                    break
-                try:
-                    async with session.get(f"{self.base}/readyz") as answer:
-                        if answer.status == 200:
-                            return perf_counter() - self.started
-                except aiohttp.ClientError:
-                    pass
-                await asyncio.sleep(0.01)
+        while perf_counter() - self.started < WAIT_SECONDS:
+            if self._process.poll() is not None:
+                break
+            try:
+                if (await self._ask("GET", "/readyz", None))[0] == 200:
+                    return perf_counter() - self.started
+            except NoAnswer:
+                pass
+            await asyncio.sleep(0.01)
         raise Unavailable(f"horae did not become ready (exit code {self._process.poll()}).")
 
     async def call(self, path: str, body: Any) -> Any:
-        headers = {"Authorization": f"Bearer {KEY}"}
-        async with (
-            aiohttp.ClientSession(headers=headers) as session,
-            session.post(f"{self.base}{path}", json=body) as answer,
-        ):
-            if answer.status >= 300:
-                raise Unavailable(f"{path} answered {answer.status}: {await answer.text()}")
-            return await answer.json()
+        status, answer = await self._ask("POST", path, msgspec.json.encode(body))
+        if status >= 300:
+            raise Unavailable(f"{path} answered {status}: {answer.decode()[:300]}")
+        return msgspec.json.decode(answer)
+
+    async def _ask(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        way = locate(f"{self.base}{path}")
+        answer = await self._client.request(method, way, HEADERS, body, ANSWER_SECONDS, MOST_BYTES)
+        return answer.status, answer.body
 
     async def stop(self) -> None:
+        await self._client.close()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:

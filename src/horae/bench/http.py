@@ -1,4 +1,7 @@
-"""Jobs that call HTTP, one worker's worth, beside the client alone: both against a small server in another process."""
+"""Jobs that call HTTP, one worker's worth, beside a bare client: both against a small server in another process.
+
+The bare client is aiohttp, which horae itself does not need: where it is not installed there is no such figure.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
-
-import aiohttp
 
 from horae.bench import fill, walk
 from horae.bench.place import Place
@@ -35,8 +36,8 @@ _SAMPLE = Request(
 )
 
 
-async def rates(place: Place, count: int) -> tuple[float, float]:
-    """Calls a second: of jobs from claim to settle, and of the bare client."""
+async def rates(place: Place, count: int) -> tuple[float, float | None]:
+    """Calls a second: of jobs from claim to settle, and of the bare client, if there is one."""
     async with small_server() as port:
         target = {"url": f"http://127.0.0.1:{port}/hook"}
         async with place.fresh() as store:
@@ -51,8 +52,12 @@ async def rates(place: Place, count: int) -> tuple[float, float]:
         return rate, await _bare_rate(target["url"], count)
 
 
-async def _bare_rate(url: str, count: int) -> float:
+async def _bare_rate(url: str, count: int) -> float | None:
     """The same requests, byte for byte but for what differs between runs anyhow."""
+    try:
+        import aiohttp
+    except ImportError:
+        return None
     left, headers = count, own_headers(_SAMPLE)
 
     async def call(session: aiohttp.ClientSession) -> None:

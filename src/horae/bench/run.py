@@ -170,7 +170,10 @@ async def grow_tenants(bench: Bench) -> None:
 async def http_jobs(bench: Bench) -> None:
     rate, limit = await http.rates(bench.place, bench.size.waiting // 5)
     bench.figures.add("http", "1 process", "horae", {"runs/s": rate})
-    bench.figures.add("http", "1 process", "bare", {"runs/s": limit})
+    if limit is None:
+        bench.figures.remark("http", "1 process", "bare", "aiohttp, which it is measured by, is not installed")
+    else:
+        bench.figures.add("http", "1 process", "bare", {"runs/s": limit})
 
 
 async def door_cases(bench: Bench) -> None:

@@ -1,6 +1,6 @@
 """Which addresses http jobs and webhooks may reach, and which URLs can be read in only one way.
 
-Pure: the executor asks again for the real address of every connection; see `executors/http.py`.
+Pure: the executor asks again for the real address of every connection; see `executors/client.py`.
 """
 
 from __future__ import annotations
