@@ -25,7 +25,7 @@ from horae.api.tools import in_brief
 from horae.commands import Caller, Commands
 from horae.config import Settings
 from horae.core.access import DEFAULT_TENANT, KEY_BYTES, key_hash, key_prefix, key_text
-from horae.core.egress import allow_ranges
+from horae.core.egress import allow_ranges, read_proxy
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
 from horae.core.explain import explain
 from horae.dashboard.static import Page
@@ -72,7 +72,7 @@ class App:
         self._executors = _executors(settings, handlers or {})
         needs = [f"handler:{name}" for name in handlers or {}] + (["shell"] if settings.shell != "off" else [])
         self._allow = allow_ranges(settings.egress_allow)
-        self._sender = WebhookSender(self._allow)
+        self._sender = WebhookSender(self._allow, proxy=read_proxy(settings.egress_proxy))
         self._vault = Vault(_secret_key(settings), settings.old_secret_key)
         tools = Tools(self._executors, tuple(needs), self._vault, self._sender)
         self._node = Node(self.store, settings, tools, new_id, socket.gethostname())
@@ -294,7 +294,7 @@ def _secret_key(settings: Settings) -> str:
 def _executors(settings: Settings, handlers: dict[str, Handler]) -> dict[str, Executor]:
     python = PythonExecutor(handlers, slots=settings.worker_slots)
     return {
-        "http": HttpExecutor(allow_ranges(settings.egress_allow), Breaker()),
+        "http": HttpExecutor(allow_ranges(settings.egress_allow), Breaker(), proxy=read_proxy(settings.egress_proxy)),
         "shell": ShellExecutor(cast("Mode", settings.shell), grace_seconds=SHELL_GRACE_SECONDS),
         "python": python,
         "custom": python,
@@ -312,7 +312,8 @@ def _tokens(settings: Settings, store: Store) -> OidcTokens | None:
         settings.oidc_role_claim,
         settings.oidc_role_map,
     )
-    return OidcTokens(issuer, Fetcher(allow_ranges(settings.egress_allow)).json, store.now)
+    fetcher = Fetcher(allow_ranges(settings.egress_allow), proxy=read_proxy(settings.egress_proxy))
+    return OidcTokens(issuer, fetcher.json, store.now)
 
 
 async def check_audit(settings: Settings) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from horae.core.access import ROLES as ROLE_NAMES
-from horae.core.egress import allow_ranges, read_url
+from horae.core.egress import allow_ranges, read_proxy, read_url
 from horae.core.errors import Fault, Invalid
 from horae.failpoints import parse
 
@@ -38,6 +38,7 @@ class Settings:
     visibility_seconds: float = 15.0
     lookahead_seconds: float = 15.0
     egress_allow: str = ""
+    egress_proxy: str = field(default="", repr=False)
     oidc_issuer: str = ""
     oidc_audience: str = ""
     oidc_tenant_claim: str = "horae_tenant"
@@ -174,11 +175,16 @@ def _check(settings: Settings) -> list[Fault]:
     if settings.heartbeat_seconds * 2 > settings.visibility_seconds:
         detail = "A worker must be able to miss one heartbeat."
         faults.append(Fault("HORAE_VISIBILITY_SECONDS", detail, "Set it to at least twice HORAE_HEARTBEAT_SECONDS."))
-    faults += _check_oidc(settings)
-    try:
-        allow_ranges(settings.egress_allow)
-    except Invalid as error:
-        faults += [Fault("HORAE_EGRESS_ALLOW", fault.detail, fault.hint) for fault in error.faults]
+    return faults + _check_oidc(settings) + _check_egress(settings)
+
+
+def _check_egress(settings: Settings) -> list[Fault]:
+    faults: list[Fault] = []
+    for read, name in ((allow_ranges, "egress_allow"), (read_proxy, "egress_proxy")):
+        try:
+            read(getattr(settings, name))
+        except Invalid as error:
+            faults += [Fault(f"HORAE_{name.upper()}", fault.detail, fault.hint) for fault in error.faults]
     return faults
 
 

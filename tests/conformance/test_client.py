@@ -1,6 +1,7 @@
 """The HTTP client against servers that speak bytes: what it keeps, what it drops, and that it comes to an end."""
 
 import asyncio
+import ipaddress
 import socket
 import ssl
 import zlib
@@ -12,9 +13,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from horae.core.egress import allow_ranges
+from horae.core.egress import allow_ranges, read_proxy
+from horae.core.errors import Invalid
 from horae.executors import client as client_module
-from horae.executors.client import Client, NotConnected, NotTrusted, locate
+from horae.executors import connecting
+from horae.executors.client import Client, locate
+from horae.executors.connecting import NotConnected, NotTrusted, ProxyRefused, Refused
 from horae.executors.exchange import HEAD_BYTES, BadAnswer, Lost
 from tests.conformance.attempts import until
 
@@ -276,15 +280,15 @@ async def test_an_ipv6_address_is_an_address():
 
 async def test_an_address_that_does_not_answer_does_not_keep_the_others_waiting(monkeypatch):
     tried = []
-    open_ = client_module._open
+    open_ = connecting._open
 
-    async def slow(place, destination):
-        tried.append(place[1][0])
-        if place[1][0] == "127.0.0.9":
+    async def slow(endpoint, *others):
+        tried.append(endpoint[1][0])
+        if endpoint[1][0] == "127.0.0.9":
             await asyncio.Event().wait()
-        return await open_(place, destination)
+        return await open_(endpoint, *others)
 
-    monkeypatch.setattr(client_module, "_open", slow)
+    monkeypatch.setattr(connecting, "_open", slow)
     async with talking() as server:
         places = [(socket.AF_INET, (each, server.port)) for each in ("127.0.0.9", "127.0.0.1")]
 
@@ -310,8 +314,6 @@ async def test_when_no_address_answers_it_is_told_which_trouble_there_was(unused
 
 
 def certificate_for(tmp_path, address="127.0.0.1"):
-    import ipaddress
-
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "horae test")])
     begin = datetime(2024, 1, 1, tzinfo=UTC)
@@ -334,7 +336,7 @@ def certificate_for(tmp_path, address="127.0.0.1"):
 @pytest.mark.parametrize(("address", "is_ours"), [("127.0.0.1", True), ("127.0.0.2", False)])
 async def test_a_certificate_must_be_vouched_for_and_be_of_that_host(tmp_path, monkeypatch, client, address, is_ours):
     path, context = certificate_for(tmp_path, address)
-    monkeypatch.setattr(client_module, "_trusted", lambda: ssl.create_default_context(cafile=path))
+    monkeypatch.setattr(connecting, "_trusted", lambda: ssl.create_default_context(cafile=path))
     async with talking(context=context) as server:
         if is_ours:
             for _ in range(2):
@@ -354,3 +356,93 @@ async def test_what_speaks_no_tls_is_told(client):
     async with server:
         with pytest.raises(NotTrusted, match="TLS"):
             await ask(client, f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+
+
+class Middleman:
+    """A proxy of a test: passes everything on to one place, and remembers what it was told."""
+
+    def __init__(self, port, refusal=b""):
+        self.port = port
+        self.refusal = refusal
+        self.heads = []
+
+    async def serve(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head.decode())
+        if self.refusal:
+            writer.write(self.refusal)
+            writer.close()
+            return
+        there, out = await asyncio.open_connection("127.0.0.1", self.port)
+        if head.startswith(b"CONNECT"):
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            out.write(head)
+        await asyncio.gather(self.pass_on(reader, out), self.pass_on(there, writer))
+
+    async def pass_on(self, source, sink):
+        try:
+            while piece := await source.read(65536):
+                sink.write(piece)
+        except ConnectionError:
+            pass
+        finally:
+            sink.close()
+
+
+@asynccontextmanager
+async def by_proxy(port, refusal=b"", login="us:s%20cret@"):
+    middleman = Middleman(port, refusal)
+    server = await asyncio.start_server(middleman.serve, "127.0.0.1", 0)
+    proxy = read_proxy(f"http://{login}127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    middleman.client = Client(LOOPBACK, proxy=proxy)
+    try:
+        yield middleman
+    finally:
+        await middleman.client.close()
+        server.close()
+
+
+async def test_s34_everything_goes_by_the_proxy_when_there_is_one():
+    async with talking() as server, by_proxy(server.port) as proxy:
+        answer = await ask(proxy.client, "http://nobody-knows-me.example/a?b=c")
+
+    assert answer.body == b"ok"
+    first, host, login = proxy.heads[0].split("\r\n")[:3]
+    assert (first, host) == ("GET http://nobody-knows-me.example/a?b=c HTTP/1.1", "Host: nobody-knows-me.example")
+    assert login == "Proxy-Authorization: Basic dXM6cyBjcmV0"
+
+
+async def test_s34_a_proxy_sees_nothing_of_what_is_sent_by_tls(tmp_path, monkeypatch):
+    path, context = certificate_for(tmp_path)
+    monkeypatch.setattr(connecting, "_trusted", lambda: ssl.create_default_context(cafile=path))
+    async with talking(context=context) as server, by_proxy(server.port) as proxy:
+        answer = await ask(proxy.client, f"https://127.0.0.1:{server.port}/a", headers={"Authorization": "Bearer KEY"})
+
+    assert answer.body == b"ok"
+    (head,) = proxy.heads
+    assert head.startswith(f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nProxy-Auth")
+    assert "KEY" not in head
+    assert "Proxy-" not in server.heads[0]
+
+
+async def test_s34_an_address_is_refused_by_us_and_a_name_by_the_proxy():
+    async with talking() as server, by_proxy(server.port, b"HTTP/1.1 403 Not here\r\n\r\n", login="") as proxy:
+        with pytest.raises(ProxyRefused, match="403 Not here"):
+            await ask(proxy.client, "https://inner.example/")
+        with pytest.raises(Refused):
+            await ask(proxy.client, "http://10.0.0.1/")
+
+    assert len(proxy.heads) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["proxy:3128", "https://proxy:3128", "http://proxy", "http://proxy:99999", "http://p:1/x"]
+)
+def test_a_proxy_that_cannot_be_one_is_refused_at_the_start(url):
+    with pytest.raises(Invalid, match="proxy"):
+        read_proxy(url)
+
+
+def test_the_password_of_a_proxy_is_not_shown():
+    assert "cret" not in repr(read_proxy("http://us:secret@proxy:3128"))

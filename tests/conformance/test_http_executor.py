@@ -2,22 +2,16 @@
 
 import asyncio
 import gzip
-import ipaddress
 import re
 import socket
-import ssl
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from horae import __version__
 from horae.core.egress import allow_ranges, literal_address
@@ -25,6 +19,7 @@ from horae.core.secrets import fill
 from horae.executors.breaker import FAILURES_TO_OPEN, Breaker
 from horae.executors.http import HttpExecutor
 from tests.conformance.attempts import DUE, Lines, request_for
+from tests.conformance.test_client import certificate_for
 from tests.unit.test_egress import REFUSED_HOSTS
 
 LOOPBACK = allow_ranges("127.0.0.0/8,::1")
@@ -495,19 +490,7 @@ async def test_an_answer_that_is_no_http_is_a_failure(executor, answer):
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_a_failure(executor, tmp_path):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    begin = datetime(2024, 1, 1, tzinfo=UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), 1, begin, begin + timedelta(days=36500))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    form, lock = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    (tmp_path / "all.pem").write_bytes(key.private_bytes(pem, form, lock) + certificate.public_bytes(pem))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "all.pem")
+    _, context = certificate_for(tmp_path)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context)
 
     async with server:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from base64 import b64encode
+from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from horae.core.errors import Fault, Invalid
 
@@ -97,6 +98,37 @@ def allow_ranges(text: str) -> Allow:
             fault = Fault("/egress_allow", f"{word!r} is not an address range.", 'Write "10.0.0.0/8,::1".')
             raise Invalid([fault]) from None
     return tuple(ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """`lines` are what it wants to hear about us."""
+
+    host: str
+    port: int
+    lines: tuple[str, ...] = field(repr=False)
+
+
+def read_proxy(url: str) -> Proxy | None:
+    """HORAE_EGRESS_PROXY: `http://host:port`, with a name and a password if it wants them; None when unset."""
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname or not _port_of(parts) or parts.path.strip("/"):
+        detail = "The proxy is not a URL with http and a port."
+        raise Invalid([Fault("/egress_proxy", detail, "Write http://proxy.example:3128.")])
+    lines: tuple[str, ...] = ()
+    if parts.username is not None:
+        told = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        lines = (f"Proxy-Authorization: Basic {b64encode(told.encode()).decode()}",)
+    return Proxy(parts.hostname, parts.port or 0, lines)
+
+
+def _port_of(parts: SplitResult) -> int | None:
+    try:
+        return parts.port
+    except ValueError:
+        return None
 
 
 def is_allowed(address: str | Address, allow: Allow) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from horae.core.egress import Allow
+from horae.core.egress import Allow, Proxy
 from horae.core.errors import Unavailable
-from horae.executors.client import AGENT, Client, Resolve, locate
+from horae.executors.client import AGENT, Client, locate
+from horae.executors.connecting import Resolve
 from horae.executors.exchange import NoAnswer
 
 MOST_BYTES = 256 * 1024
@@ -18,9 +19,10 @@ HEADERS = {"User-Agent": AGENT, "Accept": "application/json"}
 class Fetcher:
     """A connection for each document: they are rare. Redirects are not followed."""
 
-    def __init__(self, allow: Allow, resolve: Resolve | None = None) -> None:
+    def __init__(self, allow: Allow, resolve: Resolve | None = None, proxy: Proxy | None = None) -> None:
         self._allow = allow
         self._resolve = resolve
+        self._proxy = proxy
 
     async def json(self, url: str) -> Any:
         """Raises Unavailable when there is no such document to be had."""
@@ -30,7 +32,7 @@ class Fetcher:
             raise Unavailable(f"{url} could not be fetched: {error or type(error).__name__}") from error
 
     async def _bytes(self, url: str) -> bytes:
-        client = Client(self._allow, self._resolve)
+        client = Client(self._allow, self._resolve, proxy=self._proxy)
         try:
             answer = await client.request("GET", locate(url), HEADERS, None, TOTAL_SECONDS, MOST_BYTES)
         finally:

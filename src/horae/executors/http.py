@@ -11,11 +11,12 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from horae.core.egress import Allow
+from horae.core.egress import Allow, Proxy
 from horae.core.targets import BODILESS, BROKEN_HEADER, NOT_IN_HEADERS, Expect, read_expect
 from horae.executors.answer import Answer
 from horae.executors.breaker import Breaker
-from horae.executors.client import AGENT, Client, Refused, Resolve, Way, locate, trouble
+from horae.executors.client import AGENT, Client, Way, locate, trouble
+from horae.executors.connecting import Refused, Resolve
 from horae.executors.exchange import NoAnswer
 from horae.executors.wire import clean, due_text, failed, input_of, rejected, timed_out, to_json
 from horae.ports import Log, Outcome, Request
@@ -60,12 +61,13 @@ class HttpExecutor:
         body_cap: int = 64 * 1024,
         read_cap: int = 1024 * 1024,
         resolve: Resolve | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         self._allow = allow
         self._breaker = breaker
         self._body_cap = body_cap
         self._read_cap = read_cap
-        self._client = Client(allow, resolve, LIMIT_PER_HOST)
+        self._client = Client(allow, resolve, LIMIT_PER_HOST, proxy)
 
     async def run(self, request: Request, log: Log) -> Outcome:
         try:

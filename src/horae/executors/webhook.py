@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from horae.core.egress import Allow
-from horae.executors.client import AGENT, Client, Resolve, locate, trouble
+from horae.core.egress import Allow, Proxy
+from horae.executors.client import AGENT, Client, locate, trouble
+from horae.executors.connecting import Resolve
 from horae.executors.exchange import NoAnswer
 from horae.executors.wire import clean
 
@@ -15,9 +16,9 @@ LIMIT_PER_HOST = 20
 
 
 class WebhookSender:
-    def __init__(self, allow: Allow, resolve: Resolve | None = None) -> None:
+    def __init__(self, allow: Allow, resolve: Resolve | None = None, proxy: Proxy | None = None) -> None:
         self._allow = allow
-        self._client = Client(allow, resolve, LIMIT_PER_HOST)
+        self._client = Client(allow, resolve, LIMIT_PER_HOST, proxy)
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> tuple[int | None, str | None]:
         """The status and, if it is not a success, the beginning of the answer; or no status and why."""
