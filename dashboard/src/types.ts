@@ -532,6 +532,16 @@ export type QueueList = {
   queues: (Queue)[];
 };
 
+export type Rehearsal = {
+  dry_run: true;
+  changes: ({
+    action: string;
+    target: string;
+    before: unknown;
+    after: unknown;
+  })[];
+};
+
 export type Replay = {
   filter?: {
     job?: string;

@@ -52,7 +52,7 @@ def test_a_name_that_is_taken_is_a_conflict_unless_it_may_be(horae: Shell) -> No
 def test_a_dry_run_creates_nothing(horae: Shell) -> None:
     shown = horae.ok("job", "create", "draft", "--http", "https://example.com/x", "--dry-run", "-o", "json").json
 
-    assert shown["target"]["url"] == "https://example.com/x"
+    assert shown["changes"][0]["after"]["target"]["url"] == "https://example.com/x"
     assert horae("job", "show", "draft").code == 4
 
 

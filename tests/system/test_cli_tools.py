@@ -135,8 +135,8 @@ def test_a_job_is_copied_renamed_and_rolled_back(horae: Shell) -> None:
     horae.ok("job", "rename", "first", "premier")
     assert horae.ok("job", "show", "premier", "--fields", "job_id").out == before
 
-    dry = horae.ok("job", "rollback", "premier", "--to", "1", "--dry-run").table
-    assert {each["FIELD"] for each in dry} == {"schedule", "retry"}
+    (dry,) = horae.ok("job", "rollback", "premier", "--to", "1", "--dry-run", "-o", "json").json["changes"]
+    assert set(dry["after"]) == {"version", "schedule", "retry"}
     horae.ok("job", "rollback", "premier", "--to", "1")
     now = horae.ok("job", "show", "premier", "-o", "json").json
     assert (now["name"], now["schedule"], now["retry"]["max_retries"]) == ("premier", "0 9 * * *", 1)

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure
-from horae.cli.session import Command, Session
+from horae.cli.client import USAGE, Failure, Rehearsed
+from horae.cli.session import Command, Session, changing
 
 # Where each shell looks by itself, from home on.
 PLACES = {
@@ -22,6 +22,7 @@ PLACES = {
 
 @click.command(cls=Command)
 @click.argument("shell", type=click.Choice(["install", *PLACES]))
+@changing
 @click.pass_obj
 def completion(session: Session, shell: str) -> None:
     """Print the completion script of SHELL; `install` puts that of your $SHELL where it is found.
@@ -40,6 +41,10 @@ def completion(session: Session, shell: str) -> None:
         hint = f"horae completion {'|'.join(PLACES)} prints the script of one."
         raise Failure(USAGE, f'There is no completion for $SHELL "{shell}".', code="usage", hint=hint)
     place = Path.home() / PLACES[shell]
+    if session.is_dry:
+        from horae.cli.rehearsal import would_change
+
+        raise Rehearsed(would_change("completion.installed", str(place)))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(_script(shell) + "\n")
     session.out.say(f"Written to {place}. It works in new shells.")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from horae.cli.client import NOT_FOUND, USAGE, Failure
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, changing
 
 DEFAULT_URL = "http://127.0.0.1:8700"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -95,6 +95,25 @@ def write_config(config: dict[str, Any]) -> None:
     fresh.replace(where)
 
 
+def keep(session: Session, config: dict[str, Any], action: str, name: str) -> None:
+    """Write it, or in a dry run say what would be other. A key is not shown."""
+    if session.is_dry:
+        from horae.cli.client import Rehearsed
+        from horae.cli.rehearsal import would_change
+
+        before, after = (_shown(each, name) for each in (read_config(), config))
+        raise Rehearsed(would_change(action, name, before, after))
+    write_config(config)
+
+
+def _shown(config: dict[str, Any], name: str) -> dict[str, Any] | None:
+    found = config["contexts"].get(name)
+    if found is None:
+        return None
+    told = {"url": found["url"], "tenant": found.get("tenant") or None, "has_key": bool(found.get("key"))}
+    return told | {"is_current": config.get("current") == name}
+
+
 def _quoted(text: str) -> str:
     import json
 
@@ -132,11 +151,12 @@ def list_contexts(session: Session) -> None:
 
 @context.command("use")
 @click.argument("name")
+@changing
 @click.pass_obj
 def use(session: Session, name: str) -> None:
     """Make NAME the one that is meant when nothing else is said."""
     config = _config_with(name)
-    write_config(config | {"current": name})
+    keep(session, config | {"current": name}, "context.used", name)
     session.out.say(f"Now {name}: {config['contexts'][name]['url']}")
 
 
@@ -146,6 +166,7 @@ def use(session: Session, name: str) -> None:
 @click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
 @click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
 @click.option("--no-key", is_flag=True, help="Keep no key; do not ask for one.")
+@changing
 @click.pass_obj
 def add(session: Session, name: str, address: str, as_tenant: str | None, key_file: Any, no_key: bool) -> None:
     """Keep a server under NAME. The key is asked for, or read from a file; never from a flag."""
@@ -161,12 +182,13 @@ def add(session: Session, name: str, address: str, as_tenant: str | None, key_fi
     config = read_config()
     config["contexts"][name] = {"url": address, "key": key, "tenant": as_tenant or ""}
     config.setdefault("current", name)
-    write_config(config)
+    keep(session, config, "context.kept", name)
     session.out.say(f"Kept {name}: {address}" + (" (current)" if config["current"] == name else ""))
 
 
 @context.command("rm")
 @click.argument("name")
+@changing
 @click.pass_obj
 def remove(session: Session, name: str) -> None:
     """Forget NAME and its key."""
@@ -174,7 +196,7 @@ def remove(session: Session, name: str) -> None:
     del config["contexts"][name]
     if config.get("current") == name:
         del config["current"]
-    write_config(config)
+    keep(session, config, "context.forgotten", name)
     session.out.say(f"Forgot {name}")
 
 

@@ -8,13 +8,14 @@ import click
 
 from horae.cli.client import NOT_FOUND, path
 from horae.cli.completion import JOB
-from horae.cli.session import Command, Session
+from horae.cli.session import Command, Session, changing
 
 
 @click.command(cls=Command)
 @JOB
 @click.argument("new_name", metavar="NEW")
 @click.option("--paused", is_flag=True, help="It makes no runs until resumed.")
+@changing
 @click.pass_obj
 def copy(session: Session, job_name: str, new_name: str, paused: bool) -> None:
     """A second job called NEW that says the same. Its history is its own."""
@@ -31,6 +32,7 @@ def copy(session: Session, job_name: str, new_name: str, paused: bool) -> None:
 @click.command(cls=Command)
 @JOB
 @click.argument("new_name", metavar="NEW")
+@changing
 @click.pass_obj
 def rename(session: Session, job_name: str, new_name: str) -> None:
     """Call it NEW from now on. Its id, its history and its due times stay."""
@@ -41,9 +43,9 @@ def rename(session: Session, job_name: str, new_name: str) -> None:
 @click.command(cls=Command)
 @JOB
 @click.option("--to", "version", type=click.IntRange(1), required=True, help="The version to go back to.")
-@click.option("--dry-run", is_flag=True, help="Show what would change; change nothing.")
+@changing
 @click.pass_obj
-def rollback(session: Session, job_name: str, version: int, dry_run: bool) -> None:
+def rollback(session: Session, job_name: str, version: int) -> None:
     """Make it say what it said in an earlier version, as a new version. Its name and a pause stay."""
     from horae.cli.client import Failure
     from horae.cli.jobs import shown_change
@@ -63,10 +65,6 @@ def rollback(session: Session, job_name: str, version: int, dry_run: bool) -> No
         session.out.say("Nothing to change: it says the same now.")
         return
     told = "; ".join(shown_change(each) for each in changes)
-    if dry_run:
-        session.out.rows(changes, [("field", "field"), ("before", "before"), ("after", "after")], "field")
-        session.out.say("Nothing was changed.")
-        return
     headers = {"If-Match": f'"v{current["version"]}"'}
     made = session.client.call("PATCH", path("jobs", job_name), document, headers=headers)
     session.out.done(made, "name", f"{made['name']} is now version {made['version']}, as in {version}: {told}")

@@ -8,7 +8,7 @@ import click
 
 from horae.cli.client import USAGE, Failure, path
 from horae.cli.completion import JOB
-from horae.cli.session import Command, Session
+from horae.cli.session import Command, Session, changing
 
 
 @click.command("start", cls=Command)
@@ -21,6 +21,7 @@ from horae.cli.session import Command, Session
 @click.option("--wait", is_flag=True, help="Until it ended; exit code 3 if badly.")
 @click.option("--follow", is_flag=True, help="Show its log meanwhile; waits as well.")
 @click.option("--timeout", help="Stop waiting after this long, with exit code 8; the run goes on.")
+@changing
 @click.pass_obj
 def start(
     session: Session,
