@@ -303,6 +303,7 @@ export type Heartbeat = {
     run_id: string;
     fence: number;
   })[];
+  is_draining?: boolean | null;
 };
 
 export type Job = {

@@ -326,8 +326,9 @@ class AsyncWorkers(_Part):
     ) -> Record:
         return Record(await self._client.send(asks.claim(worker, handlers, holds, queues, slots, wait, node)))
 
-    async def heartbeat(self, worker: str, runs: Mapping[str, int]) -> Record:
-        return Record(await self._client.send(asks.heartbeat(worker, runs)))
+    async def heartbeat(self, worker: str, runs: Mapping[str, int], *, is_draining: bool = False) -> Record:
+        """`is_draining`: it wants no more runs, and a claim of its own that waits is answered."""
+        return Record(await self._client.send(asks.heartbeat(worker, runs, is_draining=is_draining)))
 
     async def log(self, run: str, fence: int, seq: int, text: str) -> bool:
         return bool((await self._client.send(asks.log(run, fence, seq, text)))["kept"])

@@ -321,8 +321,9 @@ class Workers(_Part):
     ) -> Record:
         return Record(self._client.send(asks.claim(worker, handlers, holds, queues, slots, wait, node)))
 
-    def heartbeat(self, worker: str, runs: Mapping[str, int]) -> Record:
-        return Record(self._client.send(asks.heartbeat(worker, runs)))
+    def heartbeat(self, worker: str, runs: Mapping[str, int], *, is_draining: bool = False) -> Record:
+        """`is_draining`: it wants no more runs, and a claim of its own that waits is answered."""
+        return Record(self._client.send(asks.heartbeat(worker, runs, is_draining=is_draining)))
 
     def log(self, run: str, fence: int, seq: int, text: str) -> bool:
         return bool(self._client.send(asks.log(run, fence, seq, text))["kept"])

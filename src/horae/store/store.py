@@ -270,8 +270,8 @@ class Store:
     def beat(self, worker: WorkerState, ttl_us: int) -> Awaitable[Beat]:
         return self.control.run(fleet.beat(worker, ttl_us))
 
-    def beat_known(self, worker: str, running: int, ttl_us: int) -> Awaitable[str | None]:
-        return self.control.run(remote.beat_known(worker, running, ttl_us))
+    def beat_known(self, worker: str, running: int, ttl_us: int, *, is_draining: bool = False) -> Awaitable[str | None]:
+        return self.control.run(remote.beat_known(worker, running, ttl_us, is_draining=is_draining))
 
     def retire(self, worker: str) -> Awaitable[None]:
         return self.control.run(remote.retire(worker))
