@@ -450,3 +450,18 @@ def test_output_that_cannot_be_written_is_an_error_in_words() -> None:
     assert done.returncode == 1
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_waiting_for_a_server_that_never_answers_ends(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        horae = Shell(tmp_path, server.getsockname()[1])
+        began = time.monotonic()
+
+        waited = horae("run", "wait", "01a1e16d-4ce0-8c0f-a8a6-daac74c05915", "--timeout", "1s")
+        started = horae("run", "report", "--wait", "--timeout", "1s")
+        drained = horae("queue", "drain", "default", "--timeout", "1s")
+
+        assert (waited.code, "has not ended in time" in waited.err) == (8, True)
+        assert (started.code, "no answer in time" in started.err) == (9, True)
+        assert drained.code == 9
+        assert time.monotonic() - began < 50

@@ -70,8 +70,10 @@ def drain_queue(session: Session, name: str, timeout: str | None) -> None:
     import time
 
     from horae.cli.times import read_length
+    from horae.cli.waiting import limit_request
 
     deadline = None if timeout is None else time.monotonic() + read_length(timeout, "--timeout")
+    limit_request(session, timeout)
     session.client.post(path("queues", name, "pause"))
     while (found := _queue(session, name))["running"]:
         if deadline is not None and time.monotonic() >= deadline:

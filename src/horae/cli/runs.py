@@ -205,9 +205,11 @@ def cancel(session: Session, run_id: tuple[str, ...]) -> None:
 @click.pass_obj
 def retry(session: Session, run_id: tuple[str, ...], is_waited: bool, follow: bool, timeout: str | None) -> None:
     """One more attempt of the same run."""
+    if is_waited or follow:
+        from horae.cli.waiting import Shown, limit_request, wait_for_runs
+
+        limit_request(session, timeout)
     done = post_each(session, run_id, ("runs", "retry"), "run_id", "Once more:")
     if is_waited or follow:
-        from horae.cli.waiting import Shown, wait_for_runs
-
         log = Shown() if follow else None
         wait_for_runs(session, [each["run_id"] for each in done], log=log, timeout=timeout)

@@ -40,8 +40,13 @@ def start(
         from horae.cli.times import read_time
 
         body["run_at"] = read_time(at, "--at", is_future=True)
+    is_waited = flags["wait"] or flags["follow"]
+    if is_waited:
+        from horae.cli.waiting import limit_request
+
+        limit_request(session, flags["timeout"])
     made = session.client.post(path("jobs", job_name, "run"), body, key=idempotency_key)
-    if not (flags["wait"] or flags["follow"]):
+    if not is_waited:
         session.out.done(made, "run_id", f"Run {made['run_id']}\nNext: horae logs -f {made['run_id']}")
         return
     from horae.cli.waiting import Shown, wait_for_run
