@@ -115,7 +115,7 @@ class Client:
     ) -> Any:
         answer, data = self.exchange(method, f"/api/v1{where}", body, query=query, headers=headers)
         if answer.status >= 300:
-            raise problem_of(answer, data)
+            raise _for_people(problem_of(answer, data))
         if (answer.getheader("Content-Type") or "").startswith("application/json"):
             document = json.loads(data)
             if self._is_tried(method, body):
@@ -223,7 +223,7 @@ class Client:
         try:
             answer = self._send("GET", f"/api/v1{where}", None, query, headers)
             if answer.status >= 300:
-                raise problem_of(answer, answer.read())
+                raise _for_people(problem_of(answer, answer.read()))
             yield from answer
         finally:
             self.close()
@@ -264,6 +264,16 @@ def _split(url: str) -> SplitResult | None:
 def _retry_after(answer: HTTPResponse) -> float:
     told = answer.getheader("Retry-After") or ""
     return float(told) if told.isdigit() else 0.0
+
+
+def _for_people(failure: Failure) -> Failure:
+    """The server speaks of its API; who uses commands hears of commands."""
+    from horae.cli.commanded import in_commands
+
+    failure.detail = in_commands(failure.detail)
+    for fault in failure.faults:
+        fault |= {part: in_commands(fault[part]) for part in ("detail", "hint") if fault.get(part)}
+    return failure
 
 
 def problem_of(answer: HTTPResponse, data: bytes) -> Failure:
