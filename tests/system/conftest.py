@@ -20,6 +20,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
 
 
 @pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Shell]:
+    """The command line to a horae of a single test, which then has every job to itself."""
+    process = Process(tmp_path, "dev")
+    process.wait_ready()
+    yield Shell(tmp_path, process.port)
+    process.terminate()
+
+
+@pytest.fixture
 def horae(server: Process, tmp_path: Path) -> Shell:
     return Shell(tmp_path, server.port)
 

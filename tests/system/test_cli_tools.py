@@ -357,6 +357,8 @@ def test_a_filter_is_written_as_in_the_dashboard(horae: Shell) -> None:
     assert horae.ok("job", "list", "-q", "-f", "status:paused label:team:ads filtered").out == "filtered-a\n"
     assert horae.ok("job", "list", "-q", "-f", "queue:slow", "--type", "shell").out == ""
     assert horae.ok("job", "list", "-q", "--filter", "status:active filtered").out == "filtered-b\n"
+    assert horae.ok("job", "list", "-q", "-f", "status:dead filtered").out == "filtered-b\n"
+    assert len(horae.ok("dead", "list", "-f", "status:dead filtered-b").table) == 1
     assert len(horae.ok("run", "list", "-f", "status:dead filtered-b due:1h").table) == 1
     assert horae.ok("run", "list", "-q", "-f", "status:dead job:filtered-a").out == ""
     assert len(horae.ok("dead", "list", "-f", "filtered-b reason:exit_code").table) == 1
