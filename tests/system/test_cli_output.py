@@ -171,6 +171,13 @@ def test_top_lives_until_ctrl_c(horae: Shell) -> None:
     assert "Traceback" not in shown
 
 
+def test_top_lives_until_q(horae: Shell) -> None:
+    code, shown = horae.on_terminal("top", "--every", "60", typed=b"xq", when=b"Dead")
+
+    assert code == 0
+    assert "Due next" in shown
+
+
 def test_a_list_that_goes_on_says_so(horae: Shell) -> None:
     for name in ("more-1", "more-2", "more-3"):
         horae.ok("job", "create", name, "--noop")

@@ -265,12 +265,16 @@ def test_completion_asks_for_queues_runs_and_jobs(horae: Shell) -> None:
     horae.ok("job", "create", "complete-me", "--noop", "--manual")
     run_id = horae.ok("run", "complete-me", "-q").out.strip()
 
-    def complete(line: str) -> str:
-        asked = {"_HORAE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    def complete(line: str, **other: str) -> str:
+        asked = {"_HORAE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))} | other
         program = Path(sys.executable).with_name("horae")
         done = subprocess.run([program], env=horae.environment | asked, capture_output=True, text=True, check=True)
         return done.stdout
 
+    powershell = {"_HORAE_COMPLETE": "powershell_complete"}
+    assert complete("horae run compl", COMP_CWORD="compl", **powershell) == "complete-me\n"
+    assert "list\tRuns, newest first." in complete("horae run", COMP_CWORD="", **powershell)
+    assert "Register-ArgumentCompleter" in horae.ok("completion", "powershell").out
     assert "complete-me" in complete("horae run compl")
     assert "complete-me" in complete("horae pause compl")
     assert "default" in complete("horae queue show def")

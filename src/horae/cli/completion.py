@@ -21,7 +21,7 @@ PLACES = {
 
 
 @click.command(cls=Command)
-@click.argument("shell", type=click.Choice(["install", *PLACES]))
+@click.argument("shell", type=click.Choice(["install", *PLACES, "powershell"]))
 @changing
 @click.pass_obj
 def completion(session: Session, shell: str) -> None:
@@ -32,13 +32,14 @@ def completion(session: Session, shell: str) -> None:
     bash:  horae completion bash >> ~/.bashrc
     zsh:   horae completion zsh >> ~/.zshrc
     fish:  horae completion fish > ~/.config/fish/completions/horae.fish
+    PowerShell:  horae completion powershell >> $PROFILE
     """
     if shell != "install":
         click.echo(_script(shell))
         return
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in PLACES:
-        hint = f"horae completion {'|'.join(PLACES)} prints the script of one."
+        hint = f"horae completion {'|'.join(PLACES)}|powershell prints the script of one."
         raise Failure(USAGE, f'There is no completion for $SHELL "{shell}".', code="usage", hint=hint)
     place = Path.home() / PLACES[shell]
     if session.is_dry:
@@ -55,8 +56,10 @@ def completion(session: Session, shell: str) -> None:
 def _script(shell: str) -> str:
     from click.shell_completion import get_completion_class
 
+    from horae.cli.powershell import add
     from horae.cli.root import main
 
+    add()
     made = get_completion_class(shell)
     if made is None:
         raise AssertionError(shell)

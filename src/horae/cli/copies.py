@@ -1,4 +1,4 @@
-"""`horae job copy`, `rename` and `rollback`: a job made from a job, or from what it was."""
+"""`horae job copy`, `rename`, `rollback` and `restore`: a job made from a job, or from what it was."""
 
 from __future__ import annotations
 
@@ -68,6 +68,28 @@ def rollback(session: Session, job_name: str, version: int) -> None:
     headers = {"If-Match": f'"v{current["version"]}"'}
     made = session.client.call("PATCH", path("jobs", job_name), document, headers=headers)
     session.out.done(made, "name", f"{made['name']} is now version {made['version']}, as in {version}: {told}")
+
+
+@click.command(cls=Command)
+@JOB
+@click.option("--paused", is_flag=True, help="It makes no runs until resumed.")
+@changing
+@click.pass_obj
+def restore(session: Session, job_name: str, paused: bool) -> None:
+    """A deleted job anew, as it was in the end. It gets an id of its own; the old runs stay with the old one."""
+    from horae.cli.client import Failure
+    from horae.cli.files import as_file
+
+    deleted = session.client.pages("/jobs", "jobs", None, status="CANCELLED", sort="-updated_at")
+    found = next((each for each in deleted if job_name in (each["name"], each["job_id"])), None)
+    if found is None:
+        hint = "horae job list --status cancelled lists those that were."
+        raise Failure(NOT_FOUND, f'No job "{job_name}" was deleted.', code="not_deleted", hint=hint)
+    made = session.client.post("/jobs", as_file(session.client, found, {}))
+    if paused:
+        made = session.client.post(path("jobs", made["job_id"], "pause"), {"reason": "restored"})
+    told = f"{made['name']} is back as in version {found['version']}{', paused' if paused else ''}."
+    session.out.done(made, "name", f"{told} Its old runs: horae api GET /jobs/{found['job_id']}/runs")
 
 
 def _back(versions: list[dict[str, Any]], version: int) -> dict[str, Any]:

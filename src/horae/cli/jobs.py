@@ -10,7 +10,7 @@ import click
 from horae.cli import filters
 from horae.cli.client import CONFLICT, FAILED, USAGE, Failure, path
 from horae.cli.completion import JOB, job_names
-from horae.cli.copies import copy, rename, rollback
+from horae.cli.copies import copy, rename, restore, rollback
 from horae.cli.each import delete_each, post_each
 from horae.cli.fields import HTTP_FLAGS, document_of, http_part, job_options
 from horae.cli.filters import filter_option, read_filter
@@ -169,7 +169,7 @@ def resume(session: Session, job_name: tuple[str, ...]) -> None:
 
 
 job.add_command(start, "run")
-for copying in (copy, rename, rollback):
+for copying in (copy, rename, rollback, restore):
     job.add_command(copying)
 
 
