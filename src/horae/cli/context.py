@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import NOT_FOUND, USAGE, Failure
+from horae.cli.client import DENIED, NOT_FOUND, USAGE, Failure
+from horae.cli.project import Project, find_project
 from horae.cli.session import Group, Session, changing
 
 DEFAULT_URL = "http://127.0.0.1:8700"
@@ -26,26 +27,66 @@ class Place(NamedTuple):
 
 
 def find_place(url: str | None, name: str | None) -> Place:
-    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the current context, the default. The key of a context
-    goes to no other address.
+    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the project's file, the current context, the default.
+    The key of a context goes to no other address.
     """
     key = os.environ.get("HORAE_API_KEY", "").strip() or None
     if url or (not name and os.environ.get("HORAE_URL")):
         return Place(url or os.environ["HORAE_URL"], key, None, "--url" if url else "HORAE_URL")
-    origin = "--context" if name else "HORAE_CONTEXT"
-    name = name or os.environ.get("HORAE_CONTEXT")
-    if not name and not config_path().exists():
-        return Place(DEFAULT_URL, key, None, "the default")
-    config = read_config()
-    if not name:
-        name, origin = config.get("current"), "the current context"
-    if not name:
-        return Place(DEFAULT_URL, key, None, "the default")
+    if name:
+        return _of_context(read_config(), name, key, "--context")
+    if name := os.environ.get("HORAE_CONTEXT"):
+        return _of_context(read_config(), name, key, "HORAE_CONTEXT")
+    if (project := find_project()) is not None and (project.server or project.context or project.tenant):
+        return _of_project(project, key)
+    return _current(key)
+
+
+def _current(key: str | None) -> Place:
+    config = read_config() if config_path().exists() else {}
+    if name := config.get("current"):
+        return _of_context(config, name, key, "the current context")
+    return Place(DEFAULT_URL, key, None, "the default")
+
+
+def _of_context(config: dict[str, Any], name: str, key: str | None, origin: str) -> Place:
     found = config["contexts"].get(name)
     if found is None:
         hint = f"Add it: horae context add {name} --url URL. Known: {', '.join(config['contexts']) or 'none'}."
         raise Failure(NOT_FOUND, f'There is no context "{name}" ({origin}).', code="no_context", hint=hint)
     return Place(found["url"], found.get("key") or key, found.get("tenant"), f"{name} ({origin})")
+
+
+def _of_project(project: Project, key: str | None) -> Place:
+    origin = str(project.path)
+    if project.context:
+        place = _of_context(read_config(), project.context, key, origin)
+    elif project.server:
+        place = Place(project.server, _key_for(project, project.server, key), None, origin)
+    else:
+        place = _current(key)._replace(origin=origin)
+    return place._replace(tenant=project.tenant or place.tenant)
+
+
+def _key_for(project: Project, server: str, key: str | None) -> str | None:
+    """Whoever wrote the file chose the address: a key goes there only if its owner named that address as well."""
+    for context in read_config()["contexts"].values():
+        if context["url"].rstrip("/") == server.rstrip("/"):
+            return context.get("key") or key
+    if key and not _is_loopback(server):
+        detail = f"{project.path} names {server}, and HORAE_API_KEY is not sent where only a file says."
+        hint = f"If you know that server: horae login --url {server}, or set HORAE_URL={server} as well."
+        raise Failure(DENIED, detail, code="unknown_server", hint=hint)
+    return key
+
+
+def _is_loopback(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False
 
 
 def config_path() -> Path:
