@@ -161,11 +161,12 @@ def test_a_dry_run_fails_as_the_real_one_would(horae: Shell) -> None:
 def test_people_are_told_what_would_be_other(horae: Shell) -> None:
     horae.ok("job", "create", "shown", "--noop", "--priority", "low")
 
-    code, shown = horae.on_terminal("job", "edit", "shown", "--priority", "high", "--dry-run")
+    code, shown = horae.on_terminal("job", "edit", "shown", "--priority", "high", "--timeout", "5m", "--dry-run")
 
     assert code == 0
     assert "would be job.changed: shown" in shown
     assert 'priority "LOW" → "HIGH"' in shown
+    assert 'timeout "30s" → "5m"' in shown
     assert "Nothing was changed." in shown
     assert "This would change nothing." in horae.ok("resume", "shown", "--dry-run").err
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -171,28 +169,6 @@ def test_waiting_for_a_run_looks_until_it_is_over_or_the_time_is_up() -> None:
 
     with pytest.raises(WaitTimeout):
         Server(ok({"run_id": "1", "status": "RUNNING"})).client().runs.wait("1", timeout_seconds=0.01)
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """The address of a server that accepts and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_waiting_ends_in_time_though_the_server_never_answers(silent: str) -> None:
-    began = time.monotonic()
-    with Client(silent) as client, pytest.raises(WaitTimeout, match="there was no answer about it"):
-        client.runs.wait("1", timeout_seconds=0.5)
-    assert time.monotonic() - began < 20
-
-
-async def test_waiting_ends_in_time_without_an_answer_for_asyncio_too(silent: str) -> None:
-    began = time.monotonic()
-    async with AsyncClient(silent) as client:
-        with pytest.raises(WaitTimeout, match="there was no answer"):
-            await client.runs.wait("1", timeout_seconds=0.5)
-    assert time.monotonic() - began < 20
 
 
 def test_names_are_one_part_of_a_path() -> None:

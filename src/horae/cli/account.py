@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -14,7 +15,7 @@ from horae.cli.session import Command, Session, changing
 
 @click.command(cls=Command)
 @click.argument("name", default="default")
-@click.option("--url", "address", help=f"The server; default: that of the context, or {DEFAULT_URL}.")
+@click.option("--url", "address", help=f"The server; default: that of the context, HORAE_URL or {DEFAULT_URL}.")
 @click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
 @click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
 @changing
@@ -31,7 +32,7 @@ def login(session: Session, name: str, address: str | None, as_tenant: str | Non
     check_name(name)
     config = read_config()
     known = config["contexts"].get(name, {})
-    url = address or known.get("url") or DEFAULT_URL
+    url = address or known.get("url") or os.environ.get("HORAE_URL") or DEFAULT_URL
     tenant = as_tenant or known.get("tenant") or ""
     key = key_file.read().strip() if key_file else _asked(url)
     who = Client(url, key or None, tenant or None).get("/whoami")

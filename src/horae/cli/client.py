@@ -54,6 +54,11 @@ class Rehearsed(Exception):
         self.answer = answer
 
 
+def unreadable(error: Exception) -> str:
+    """Why a file cannot be read, without the number of the error and the name of the file."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def path(*parts: str) -> str:
     """`/jobs/a%2Fb/run`: every part is data."""
     return "".join(f"/{quote(part, safe=':')}" for part in parts)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure
+from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure, unreadable
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 
@@ -186,7 +186,7 @@ def _finish(
     failed = _count(results, "failed")
     also += f", {failed} failed" if failed else ""
     session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
-    if is_dry:
+    if is_dry and jobs:
         session.out.say("Nothing was changed. Run again without --dry-run to create them.")
     if _count(results, "created"):
         is_job = ("created", "exists")
@@ -223,7 +223,7 @@ def _text(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(USAGE, f"{file} cannot be read: {error}.", code="file") from None
+        raise Failure(USAGE, f"{file} cannot be read: {unreadable(error)}.", code="file") from None
 
 
 class Result(NamedTuple):

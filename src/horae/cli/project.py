@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from horae.cli.client import USAGE, Failure
+from horae.cli.client import USAGE, Failure, unreadable
 
 FILE = "horae.toml"
 FIELDS = ("server", "context", "tenant")
@@ -43,7 +43,9 @@ def _read(path: Path) -> Project:
         with path.open("rb") as file:
             found = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _refused(f"{path} cannot be read: {error}.", 'It holds server = "https://horae.example.com".') from None
+        raise _refused(
+            f"{path} cannot be read: {unreadable(error)}.", 'It holds server = "https://horae.example.com".'
+        ) from None
     for name, value in found.items():
         _check(path, name, value)
     if found.get("server") and found.get("context"):

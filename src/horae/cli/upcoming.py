@@ -94,6 +94,8 @@ def _show_groups(session: Session, found: Iterator[dict[str, Any]], group: str, 
     if group not in CUTS:
         told.sort(key=lambda each: -each["runs"])
     columns: list[Column] = [(group, group), ("runs", "runs"), ("jobs", "jobs"), ("first", "first_at")]
+    if group == "job":
+        del columns[2]
     session.out.rows(told[:count], columns[:3] if group in CUTS else columns, group, "Nothing is due.")
     if len(told) > count:
         session.out.say(f"… and {len(told) - count} more; --count shows them.")
