@@ -146,9 +146,13 @@ async def test_a_key_of_a_dry_run_is_free_for_the_real_one(api: Api):
     tried = await api.post("jobs", json=body, params=DRY, headers=headers)
     made = await api.post("jobs", json=body, headers=headers)
     again = await api.post("jobs", json=body, headers=headers)
+    repeated = await api.post("jobs", json=body, params=DRY, headers=headers)
+    bad = await api.post("jobs", json=body, params=DRY, headers={"Idempotency-Key": ""})
 
     assert (tried.status_code, made.status_code) == (200, 201)
     assert again.json()["job_id"] == made.json()["job_id"]
+    assert repeated.json() == {"dry_run": True, "changes": []}  # it is done by now
+    assert pointers(bad) == ["/headers/Idempotency-Key"]
 
 
 @pytest.mark.parametrize("path", ["/jobs:batch", "/jobs/report/backfill", "/dead-letters:replay", "/workers/claim"])

@@ -189,14 +189,16 @@ class Door:
             caller = replace(caller, is_dry=True)
         is_streamed = _is_streamed(request, operation)
         body = await read_body(request, operation.takes.most_bytes) if operation.takes and not is_streamed else b""
-        once = _once(request, caller, body, self._base) if operation.method == "POST" and not is_dry else None
+        once = _once(request, caller, body, self._base) if operation.method == "POST" else None
         if once is not None and (answer := await self._views.recall(once)) is not None:
+            if is_dry:
+                return self._send(rehearsal([]))
             document = msgspec.json.decode(answer.body)
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
         is_welcome = partial(self._is_welcome, request, operation, caller)
         call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_welcome, is_streamed)
         if is_dry:
-            return self._send(await _rehearse(operation, call))
+            return self._send(await _rehearse(operation, replace(call, once=None)))
         is_change = operation.method != "GET"
         if is_change:
             hit("change.before_commit")
@@ -292,7 +294,9 @@ def _once(request: Request, caller: Caller, body: bytes, base: str) -> Once | No
         detail = f"{KEY_HEADER} must have 1 to 255 printable ASCII characters."
         raise Invalid([Fault(f"/headers/{KEY_HEADER}", detail, "Use a new UUID for each request.")])
     path = request.url.path.removeprefix(base)
-    digest = sha256(f"{request.method} {path}?{request.url.query}\n".encode())
+    # A dry run is about the real request, which may have been done by now.
+    query = "&".join(part for part in request.url.query.split("&") if not part.startswith("dry_run="))
+    digest = sha256(f"{request.method} {path}?{query}\n".encode())
     digest.update(body)
     return Once(caller.tenant, key, digest.hexdigest())
 
