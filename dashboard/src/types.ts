@@ -303,6 +303,7 @@ export type Heartbeat = {
     run_id: string;
     fence: number;
   })[];
+  is_draining?: boolean | null;
 };
 
 export type Job = {
@@ -530,6 +531,16 @@ export type Queue = {
 
 export type QueueList = {
   queues: (Queue)[];
+};
+
+export type Rehearsal = {
+  dry_run: true;
+  changes: ({
+    action: string;
+    target: string;
+    before: unknown;
+    after: unknown;
+  })[];
 };
 
 export type Replay = {

@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import uvicorn
@@ -40,6 +41,7 @@ from horae.failpoints import arm, parse
 from horae.node import STORE_AWAY_SECONDS, Loop, Node, Tools
 from horae.ports import Executor, NewKey
 from horae.sdk.app import Declared
+from horae.store.migrate import migrations, missing
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
 from horae.telemetry import log, store_away, store_back, warn
@@ -334,6 +336,21 @@ async def migrate_store(settings: Settings) -> list[str]:
     finally:
         await store.close()
     return done
+
+
+async def missing_migrations(settings: Settings) -> list[str]:
+    """What `migrate_store` would apply. A file that is not there is not made."""
+    if settings.is_sqlite and not _has_file(settings):
+        return [migration.name for migration in migrations("sqlite")]
+    store = open_store(settings.database_url, is_shared=True)
+    try:
+        return await missing(store.database)
+    finally:
+        await store.close()
+
+
+def _has_file(settings: Settings) -> bool:
+    return Path(settings.database_url.removeprefix("sqlite:///")).exists()
 
 
 async def export_history(settings: Settings, take: Callable[[bytes], object]) -> None:

@@ -13,6 +13,7 @@ from horae.store.store import Store, open_store
 
 TENANT = "default"
 JOBS_AT_ONCE = 1000
+JOBS_CLEARED_AT_ONCE = 100
 RUNS_AT_ONCE = 20_000
 TEAMS = ("billing", "search", "ads", "data", "ops")
 # A quarter of the jobs each: at the top of an hour, once a day, at an interval, and on request only.
@@ -36,6 +37,20 @@ async def load_demo(settings: Settings, *, jobs: int, runs: int, days: int, tell
         tell(f"{jobs:,} jobs")
         await _make_runs(store, jobs, runs, days, tell)
         await store.settle_runs()
+    finally:
+        await store.close()
+
+
+async def clear_demo(settings: Settings, *, is_dry: bool, tell: Told) -> None:
+    """What `load_demo` made, and what became of it, is gone as if it had never been."""
+    store = open_store(settings.database_url)
+    try:
+        await store.check_schema()
+        count = await store.count_made_up(TENANT)
+        if not is_dry:
+            while await store.clear_made_up(TENANT, JOBS_CLEARED_AT_ONCE):
+                pass
+        tell(f"{count:,} jobs {'would be' if is_dry else 'are'} gone, with their runs")
     finally:
         await store.close()
 

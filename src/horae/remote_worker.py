@@ -27,6 +27,7 @@ WAIT_SECONDS = 15.0
 AWAY_SECONDS = 1.0
 SELF_STOP = 0.8
 GRACE_SECONDS = 30.0
+LAST_CLAIM_SECONDS = 20.0
 PIECE_CHARACTERS = 60_000
 LOST, CANCELLED, RELEASED = "lost", "cancelled", "released"
 
@@ -72,8 +73,9 @@ class RemoteWorker:
         claims = asyncio.create_task(self._claims())
         try:
             await self._stopping.wait()
-            claims.cancel()
-            await self._drain()
+            deadline = asyncio.get_running_loop().time() + GRACE_SECONDS
+            await self._end_claims(claims)
+            await self._drain(deadline)
         finally:
             for task in (beats, claims):
                 task.cancel()
@@ -101,6 +103,23 @@ class RemoteWorker:
                 oops("worker.broken", error)
                 await asyncio.sleep(AWAY_SECONDS)
 
+    async def _end_claims(self, claims: asyncio.Task[None]) -> None:
+        """The claim under way is not cut off: a run that was taken for it in that very moment would cost an attempt.
+        Its answer is waited for, and what it brings goes back as never begun.
+        """
+        held = {held.run_id: held.fence for held in self._held.values()}
+        with contextlib.suppress(ApiError, TimeoutError):
+            async with asyncio.timeout(LAST_CLAIM_SECONDS):
+                try:
+                    await self._client.workers.heartbeat(self._id, held, is_draining=True)
+                finally:
+                    await asyncio.wait([claims])
+                # It takes nothing, since we drain; what it does not name goes back.
+                await self._client.workers.claim(
+                    self._id, self._handlers, holds=list(self._held), queues=self._settings.queues
+                )
+        claims.cancel()
+
     async def _claim(self) -> None:
         if len(self._held) >= self._settings.slots:
             self._room.clear()
@@ -118,6 +137,8 @@ class RemoteWorker:
         )
         if worker != self._id:
             return  # given up meanwhile: these runs are somebody else's by now, or soon
+        if self._stopping.is_set():
+            return  # not begun, they go back
         self._heartbeat_seconds, self._visibility_seconds = answer.heartbeat_seconds, answer.visibility_seconds
         for run in answer.runs:
             held = _Running(run["run_id"], run["fence"])
@@ -225,9 +246,8 @@ class RemoteWorker:
             self._stop_run(held, LOST)
         self._id = str(uuid4())
 
-    async def _drain(self) -> None:
+    async def _drain(self, deadline: float) -> None:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + GRACE_SECONDS
         tasks = [held.task for held in self._held.values() if held.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, deadline - loop.time()))

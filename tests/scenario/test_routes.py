@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from horae import demo
 from horae.config import Settings
 from horae.demo import load_demo
 from horae.store import run_lists, series
@@ -71,6 +72,23 @@ async def test_made_up_data_is_listed_and_keeps_the_promise(tmp_path: Any):
     assert told == ["40 jobs", "500 runs"] * 2
     assert len(page.rows) == len(letters.rows) == 20
     assert report.is_clean, report
+
+
+async def test_made_up_data_is_cleared_and_nothing_else(api: Api, store: Store, world: World, clock: StoreClock):
+    await create(api, retries=0)
+    own = await failed(api, store, world, clock, 1)
+    await demo._make_jobs(store, range(30))
+    await demo._make_runs(store, 30, 300, 1, lambda _: None)
+    await api.delete("jobs/demo-billing-0000000")
+    assert await store.count_made_up("default") == 30
+
+    cleared = [await store.clear_made_up("default", 20) for _ in range(3)]
+
+    assert cleared == [20, 10, 0]
+    assert [job["name"] for job in (await api.get("jobs")).json()["jobs"]] == ["report"]
+    assert [run["run_id"] for run in (await api.get("runs")).json()["runs"]] == own
+    assert [run["run_id"] for run in (await api.get("dead-letters")).json()["dead_letters"]] == own
+    assert (await api.get("jobs?status=CANCELLED")).json()["jobs"] == []
 
 
 # Fleet

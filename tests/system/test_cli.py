@@ -52,7 +52,7 @@ def test_a_name_that_is_taken_is_a_conflict_unless_it_may_be(horae: Shell) -> No
 def test_a_dry_run_creates_nothing(horae: Shell) -> None:
     shown = horae.ok("job", "create", "draft", "--http", "https://example.com/x", "--dry-run", "-o", "json").json
 
-    assert shown["target"]["url"] == "https://example.com/x"
+    assert shown["changes"][0]["after"]["target"]["url"] == "https://example.com/x"
     assert horae("job", "show", "draft").code == 4
 
 
@@ -140,6 +140,39 @@ def test_upcoming_is_what_the_scheduler_will_do(horae: Shell) -> None:
         first = horae.ok("upcoming", name, "--count", "1").table[0]["DUE"]
         assert first == horae.ok("job", "show", name, "-o", "json").json["next_fire_time"]
     assert "and more" in horae.ok("upcoming", "soon", "--count", "1", "--for", "7d").err
+
+
+def test_upcoming_counts_by_time_and_by_job(horae: Shell) -> None:
+    for name, cron in (("nine", "0 9 * * *"), ("also-nine", "0 9 * * *"), ("often", "0 * * * *")):
+        horae.ok("job", "create", name, "--cron", cron, "--tz", "UTC", "--noop", "--label", "counted=1")
+    day = ("--label", "counted:1", "--from", "2030-05-01T00:00:00Z", "--for", "24h")
+
+    by_job = {each["JOB"]: each["RUNS"] for each in horae.ok("upcoming", *day, "--group", "job").table}
+    assert by_job == {"often": "24", "nine": "1", "also-nine": "1"}
+    by_hour = horae.ok("upcoming", *day, "--group", "hour", "--count", "24", "-o", "json").json
+    assert [each["runs"] for each in by_hour] == [1] * 9 + [3] + [1] * 14
+    assert (by_hour[9]["hour"], by_hour[9]["jobs"]) == ("2030-05-01T09:00:00Z", 3)
+    at_nine = horae.ok("upcoming", "--label", "counted:1", "--at", "2030-05-01T09:00:00Z").table
+    assert sorted(each["JOB"] for each in at_nine) == ["also-nine", "nine", "often"]
+    assert horae("upcoming", "--at", "09:00", "--from", "10:00").code == 2
+
+
+def test_a_deleted_job_is_restored_as_it_was(horae: Shell) -> None:
+    horae.ok("job", "create", "back", "--cron", "0 9 * * *", "--noop", "--label", "team=ops")
+    horae.ok("job", "edit", "back", "--priority", "high")
+    old = horae.ok("job", "show", "back", "--fields", "job_id").out
+    assert horae("job", "restore", "back").code == 4  # it is there
+    horae.ok("job", "delete", "back", "--yes")
+
+    assert horae.ok("job", "restore", "back", "--dry-run", "-o", "json").json["changes"][0]["action"] == "job.created"
+    horae.ok("job", "restore", "back", "--paused")
+
+    job = horae.ok("job", "show", "back", "-o", "json").json
+    assert (job["schedule"], job["priority"], job["labels"], job["status"]) == (
+        "0 9 * * *", "HIGH", {"team": "ops"}, "PAUSED",
+    )  # fmt: skip
+    assert job["job_id"] not in old
+    assert horae("job", "restore", "nobody").code == 4
 
 
 def test_schedules_are_explained_without_a_server(closed: Shell) -> None:

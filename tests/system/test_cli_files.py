@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.harness import Process, free_port
+from tests.system.harness import free_port
 from tests.system.shell import Shell
 
 FILES = """\
@@ -30,11 +29,8 @@ jobs:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Process]:
-    process = Process(tmp_path, "dev")
-    process.wait_ready()
-    yield process
-    process.terminate()
+def horae(alone: Shell) -> Shell:
+    return alone
 
 
 def write(horae: Shell, text: str, name: str = "jobs.yaml") -> str:

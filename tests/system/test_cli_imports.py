@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.harness import Process, free_port
+from tests.system.harness import free_port
 from tests.system.shell import Done, Shell
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Process]:
-    process = Process(tmp_path, "dev")
-    process.wait_ready()
-    yield process
-    process.terminate()
+def horae(alone: Shell) -> Shell:
+    return alone
 
 
 def test_a_crontab_becomes_jobs_that_run_as_before(horae: Shell) -> None:
@@ -36,7 +32,7 @@ GREETING=hello there
 
     done = horae.ok("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", "--queue", "default", input=table)
     assert "1 jobs created, 1 lines not imported" in done.err
-    assert "take these lines out" in done.err
+    assert "take line 4 out of the crontab" in done.err
     job = horae.ok("job", "show", "old-cat", "-o", "json").json
     assert (job["description"], job["retry"]["max_retries"], job["misfire"]["policy"]) == ("Says hello", 0, "skip")
     horae.ok("job", "run", "old-cat", "--wait")
@@ -59,9 +55,10 @@ def test_a_name_that_another_job_has_is_a_conflict_and_no_repeat(horae: Shell) -
     assert "taken by another job: schedule, target differ" in other.table[0]["NOTES"]
     assert "--prefix" in other.err
     assert "0 jobs created, 1 had a name that is taken by another job" in other.err
-    assert "take these lines out" not in other.err
+    assert "out of the crontab" not in other.err
     partly = run("0 5 * * * /opt/a --other\n0 6 * * * /opt/b\n")
     assert (partly.code, [row["RESULT"] for row in partly.table]) == (10, ["taken", "created"])
+    assert "take line 2 out of the crontab" in partly.err
     assert horae.ok("job", "show", "same-a", "-o", "json").json["schedule"] == "0 4 * * *"
 
 

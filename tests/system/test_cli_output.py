@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -171,6 +172,13 @@ def test_top_lives_until_ctrl_c(horae: Shell) -> None:
     assert "Traceback" not in shown
 
 
+def test_top_lives_until_q(horae: Shell) -> None:
+    code, shown = horae.on_terminal("top", "--every", "60", typed=b"xq", when=b"Dead")
+
+    assert code == 0
+    assert "Due next" in shown
+
+
 def test_a_list_that_goes_on_says_so(horae: Shell) -> None:
     for name in ("more-1", "more-2", "more-3"):
         horae.ok("job", "create", name, "--noop")
@@ -335,3 +343,43 @@ def test_lengths_read_well() -> None:
 
     shown = [shown_length(seconds) for seconds in (0.012, 1, 4.25, 59.9, 60, 61, 3600, 3660, 90_000, 172_800)]
     assert shown == ["12 ms", "1 s", "4.2 s", "59.9 s", "1 m", "1 m 1 s", "1 h", "1 h 1 m", "1 d 1 h", "2 d"]
+
+
+def test_output_is_cut_to_the_fields_and_forms_that_were_asked_for(horae: Shell) -> None:
+    horae.ok("job", "create", "forms", "--noop", "--label", "kind=forms", "--description", '=1+1, "x"')
+
+    def listed(*words: str) -> str:
+        return horae.ok("job", "list", "--label", "kind:forms", *words).out
+
+    assert listed("--fields", "name,retry.max_retries") == "NAME\tRETRY.MAX_RETRIES\nforms\t3\n"
+    assert listed("--fields", "name,type", "--no-header") == "forms\tnoop\n"
+    assert json.loads(listed("--fields", "name,type", "--json")) == [{"name": "forms", "type": "noop"}]
+    assert listed("--fields", "name,description", "-o", "csv") == 'NAME,DESCRIPTION\nforms,"\'=1+1, ""x"""\n'
+    assert "DELIVERY" in listed("-o", "wide")
+    wrong = horae("job", "list", "--fields", "nam")
+    assert (wrong.code, "Did you mean name?" in wrong.err) == (2, True)
+
+
+def test_colour_is_as_asked(horae: Shell) -> None:
+    horae.ok("job", "create", "tint", "--noop")
+
+    assert "\x1b[" in horae.ok("job", "list", "-o", "table", "--color", "always").out
+    for words, environment in (([], {"NO_COLOR": "1"}), (["--color", "never"], {}), ([], {"TERM": "dumb"})):
+        assert "\x1b[" not in horae.on_terminal("status", *words, **environment)[1]
+        assert "\x1b[" not in horae.on_terminal("job", "show", "nothing", *words, **environment)[1]
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_breaks_no_word(horae: Shell) -> None:
+    horae.ok("job", "create", "narrow-one", "--cron", "0 9 * * *", "--tz", "Europe/Berlin", "--noop")
+    run_id = horae.ok("run", "narrow-one", "--wait", "-q", "-o", "name").out.strip()
+
+    _, jobs = horae.on_terminal("job", "list", "--search", "narrow-one", COLUMNS="80", NO_COLOR="1")
+    assert re.search(r"narrow-one +◷ scheduled +0 9 \* \* \* \(Europe/Berlin\)", jobs)
+    assert "No room for last, type, queue, priority; -o wide shows all." in jobs
+    _, runs = horae.on_terminal("run", "list", "--job", "narrow-one", COLUMNS="80", NO_COLOR="1")
+    assert re.search(rf"{run_id} +narrow-one +✓ succeeded", runs)
+    _, heat = horae.on_terminal("forecast", COLUMNS="80", NO_COLOR="1")
+    for shown in (jobs, runs, heat):
+        assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 80
+    _, wide = horae.on_terminal("job", "list", "--search", "narrow-one", NO_COLOR="1")
+    assert "No room" not in wide

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from horae.cli import client
+from tests.system.conftest import ADMIN
 from tests.system.harness import Process, free_port, wait_for
-from tests.system.shell import Done, Shell
-
-ADMIN = "an-admin-key-of-forty-characters-or-more"
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """One that asks for a key."""
-    folder = tmp_path_factory.mktemp("guarded")
-    process = Process(folder, "serve", "--database-url", f"sqlite:///{folder}/h.db", HORAE_ADMIN_KEY=ADMIN)
-    process.wait_ready()
-    yield process
-    process.terminate()
+from tests.system.shell import Shell
 
 
 def test_a_job_is_run_by_its_name_alone(horae: Shell) -> None:
@@ -135,8 +118,8 @@ def test_a_job_is_copied_renamed_and_rolled_back(horae: Shell) -> None:
     horae.ok("job", "rename", "first", "premier")
     assert horae.ok("job", "show", "premier", "--fields", "job_id").out == before
 
-    dry = horae.ok("job", "rollback", "premier", "--to", "1", "--dry-run").table
-    assert {each["FIELD"] for each in dry} == {"schedule", "retry"}
+    (dry,) = horae.ok("job", "rollback", "premier", "--to", "1", "--dry-run", "-o", "json").json["changes"]
+    assert set(dry["after"]) == {"version", "schedule", "retry"}
     horae.ok("job", "rollback", "premier", "--to", "1")
     now = horae.ok("job", "show", "premier", "-o", "json").json
     assert (now["name"], now["schedule"], now["retry"]["max_retries"]) == ("premier", "0 9 * * *", 1)
@@ -231,46 +214,20 @@ def test_a_queue_is_shown_and_drained(horae: Shell) -> None:
     horae.ok("queue", "resume", "default")
 
 
-def test_output_is_cut_to_the_fields_and_forms_that_were_asked_for(horae: Shell) -> None:
-    horae.ok("job", "create", "forms", "--noop", "--label", "kind=forms", "--description", '=1+1, "x"')
-
-    def listed(*words: str) -> str:
-        return horae.ok("job", "list", "--label", "kind:forms", *words).out
-
-    assert listed("--fields", "name,retry.max_retries") == "NAME\tRETRY.MAX_RETRIES\nforms\t3\n"
-    assert listed("--fields", "name,type", "--no-header") == "forms\tnoop\n"
-    assert json.loads(listed("--fields", "name,type", "--json")) == [{"name": "forms", "type": "noop"}]
-    assert listed("--fields", "name,description", "-o", "csv") == 'NAME,DESCRIPTION\nforms,"\'=1+1, ""x"""\n'
-    assert "DELIVERY" in listed("-o", "wide")
-    wrong = horae("job", "list", "--fields", "nam")
-    assert (wrong.code, "Did you mean name?" in wrong.err) == (2, True)
-
-
-def test_colour_is_as_asked(horae: Shell) -> None:
-    horae.ok("job", "create", "tint", "--noop")
-
-    assert "\x1b[" in horae.ok("job", "list", "-o", "table", "--color", "always").out
-    for words, environment in (([], {"NO_COLOR": "1"}), (["--color", "never"], {}), ([], {"TERM": "dumb"})):
-        assert "\x1b[" not in horae.on_terminal("status", *words, **environment)[1]
-        assert "\x1b[" not in horae.on_terminal("job", "show", "nothing", *words, **environment)[1]
-
-
-def test_debug_shows_every_request(horae: Shell) -> None:
-    done = horae("job", "show", "nothing", "--debug")
-
-    assert re.search(r"^GET /api/v1/jobs/nothing -> 404 in \d+ ms, request req_\w+$", done.err, re.MULTILINE)
-
-
 def test_completion_asks_for_queues_runs_and_jobs(horae: Shell) -> None:
     horae.ok("job", "create", "complete-me", "--noop", "--manual")
     run_id = horae.ok("run", "complete-me", "-q").out.strip()
 
-    def complete(line: str) -> str:
-        asked = {"_HORAE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    def complete(line: str, **other: str) -> str:
+        asked = {"_HORAE_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))} | other
         program = Path(sys.executable).with_name("horae")
         done = subprocess.run([program], env=horae.environment | asked, capture_output=True, text=True, check=True)
         return done.stdout
 
+    powershell = {"_HORAE_COMPLETE": "powershell_complete"}
+    assert complete("horae run compl", COMP_CWORD="compl", **powershell) == "complete-me\n"
+    assert "list\tRuns, newest first." in complete("horae run", COMP_CWORD="", **powershell)
+    assert "Register-ArgumentCompleter" in horae.ok("completion", "powershell").out
     assert "complete-me" in complete("horae run compl")
     assert "complete-me" in complete("horae pause compl")
     assert "default" in complete("horae queue show def")
@@ -294,60 +251,6 @@ def test_jobs_become_a_crontab_that_is_the_same_when_it_comes_back(horae: Shell)
     assert "Europe/Berlin" in back
 
 
-def test_every_exit_code_has_its_case(horae: Shell, guarded: Process, tmp_path: Path) -> None:
-    horae.ok("job", "create", "coded", "--manual", "--command", "exit 1", "--retries", "0")
-    horae.ok("job", "create", "endless", "--manual", "--command", "echo begun; sleep 30")
-    (tmp_path / "jobs.yaml").write_text("name: coded\nschedule: '@manual'\ntarget: {command: other}\n")
-    cases: dict[int, Done] = {
-        0: horae("job", "list"),
-        1: horae("diff", "jobs.yaml"),
-        2: horae("job", "list", "--nonsense"),
-        3: horae("run", "coded", "--wait"),
-        4: horae("job", "show", "nothing"),
-        5: Shell(tmp_path, guarded.port)("whoami"),
-        6: horae("job", "create", "coded", "--noop"),
-        7: horae("job", "create", "wrong", "--cron", "61 9 * * *"),
-        8: horae("run", "endless", "--wait", "--timeout", "200ms"),
-        9: Shell(tmp_path, free_port())("job", "list"),
-        10: horae("pause", "coded", "nothing"),
-    }
-
-    assert {wanted: done.code for wanted, done in cases.items()} == {code: code for code in range(client.PARTLY + 1)}
-    # Every failure but a difference says what to do next, or what is wrong with what.
-    assert [code for code, done in cases.items() if code > 3 and "error[" not in done.err] == []
-    for code in (5, 7, 8, 9):
-        assert "hint: " in cases[code].err
-    interrupted, _ = horae.on_terminal("run", "endless", "--follow", typed=b"\x03", when=b"begun")
-    assert interrupted == client.INTERRUPTED
-    ids = horae.ok("run", "list", "--job", "endless", "--status", "running", "-q").out
-    horae.ok("run", "cancel", "-", input=ids)
-
-
-def test_a_narrow_terminal_leaves_columns_out_and_breaks_no_word(horae: Shell) -> None:
-    horae.ok("job", "create", "narrow-one", "--cron", "0 9 * * *", "--tz", "Europe/Berlin", "--noop")
-    run_id = horae.ok("run", "narrow-one", "--wait", "-q", "-o", "name").out.strip()
-
-    _, jobs = horae.on_terminal("job", "list", "--search", "narrow-one", COLUMNS="80", NO_COLOR="1")
-    assert re.search(r"narrow-one +◷ scheduled +0 9 \* \* \* \(Europe/Berlin\)", jobs)
-    assert "No room for last, type, queue, priority; -o wide shows all." in jobs
-    _, runs = horae.on_terminal("run", "list", "--job", "narrow-one", COLUMNS="80", NO_COLOR="1")
-    assert re.search(rf"{run_id} +narrow-one +✓ succeeded", runs)
-    _, heat = horae.on_terminal("forecast", COLUMNS="80", NO_COLOR="1")
-    for shown in (jobs, runs, heat):
-        assert max(len(line) for line in re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()) <= 80
-    _, wide = horae.on_terminal("job", "list", "--search", "narrow-one", NO_COLOR="1")
-    assert "No room" not in wide
-
-
-def test_a_job_that_is_not_there_brings_the_nearest_name(horae: Shell) -> None:
-    horae.ok("job", "create", "weekly-invoice", "--noop", "--manual")
-
-    for words in (["run", "weekly-invoce"], ["why", "weekly-invoce"], ["job", "show", "weekly-invoce"]):
-        done = horae(*words)
-        assert (done.code, "hint: Did you mean weekly-invoice?" in done.err) == (4, True)
-    assert "hint: horae job list shows them all." in horae("logs", "zzzzzz").err
-
-
 def test_a_filter_is_written_as_in_the_dashboard(horae: Shell) -> None:
     horae.ok("job", "create", "filtered-a", "--manual", "--noop", "--label", "team=ads", "--queue", "slow")
     horae.ok("job", "create", "filtered-b", "--manual", "--command", "false", "--retries", "0")
@@ -357,6 +260,8 @@ def test_a_filter_is_written_as_in_the_dashboard(horae: Shell) -> None:
     assert horae.ok("job", "list", "-q", "-f", "status:paused label:team:ads filtered").out == "filtered-a\n"
     assert horae.ok("job", "list", "-q", "-f", "queue:slow", "--type", "shell").out == ""
     assert horae.ok("job", "list", "-q", "--filter", "status:active filtered").out == "filtered-b\n"
+    assert horae.ok("job", "list", "-q", "-f", "status:dead filtered").out == "filtered-b\n"
+    assert len(horae.ok("dead", "list", "-f", "status:dead filtered-b").table) == 1
     assert len(horae.ok("run", "list", "-f", "status:dead filtered-b due:1h").table) == 1
     assert horae.ok("run", "list", "-q", "-f", "status:dead job:filtered-a").out == ""
     assert len(horae.ok("dead", "list", "-f", "filtered-b reason:exit_code").table) == 1
@@ -428,25 +333,14 @@ def test_a_log_that_is_followed_can_be_narrowed_and_is_not_told_twice(horae: She
     assert horae("run", "wait", "-", input=f"{run}\n").code == 3
 
 
-def test_a_server_that_falls_silent_is_told_as_such() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-        asked = client.Client(f"http://127.0.0.1:{mute.getsockname()[1]}", None, None, timeout=0.2)
-        began = time.monotonic()
-        with pytest.raises(client.Failure, match="did not answer: no answer in time") as reading:
-            asked.get("/jobs")
-        with pytest.raises(client.Failure, match="it may have been done") as writing:
-            asked.call("DELETE", "/jobs/x")
+def test_the_next_due_times_need_no_server(tmp_path: Path) -> None:
+    horae = Shell(tmp_path, free_port())
 
-    assert time.monotonic() - began < 2
-    assert (reading.value.exit_code, writing.value.exit_code) == (9, 9)
-    assert "horae dev" not in reading.value.hint
+    shown = horae.ok("schedule", "next", "0 9 * * *", "-n", "2", "--from", "2030-03-30", "--tz", "Europe/Berlin", "-q")
+    assert shown.out.split() == ["2030-03-30T08:00:00Z", "2030-03-31T07:00:00Z"]
 
 
-def test_output_that_cannot_be_written_is_an_error_in_words() -> None:
-    words = [sys.executable, "-m", "horae", "schedule", "explain", "@daily"]
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False)
+def test_login_goes_where_the_variable_says(horae: Shell) -> None:
+    horae.ok("login", "mine", "--key-file", "/dev/null")
 
-    assert done.returncode == 1
-    assert "No space left" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert horae.ok("context", "ls", HORAE_URL="").table[0]["URL"] == horae.environment["HORAE_URL"]

@@ -39,6 +39,7 @@ OTHERWISE = {
     ("security.md", "export HORAE_OIDC_ISSUER"): "test_the_settings_of_an_issuer_are_read",
     ("security.md", "CREATE ROLE horae_api"): "test_the_wall_is_made_by_the_statements_of_the_page",
     ("cli.md", 'current = "prod"'): "test_the_file_of_contexts_is_read",
+    ("cli.md", 'server = "https://horae.example.com"'): "test_the_file_of_a_project_is_read",
     ("architecture.md", "@transaction"): "test_the_examples_from_inside_are_code",
     ("performance.md", "horae bench"): "test_both_ways_to_the_benchmark_exist",
     ("chaos.md", "def kill_a_worker"): "test_the_examples_from_inside_are_code",
@@ -226,6 +227,16 @@ def test_the_file_of_contexts_is_read(tmp_path: Path) -> None:
     (row,) = Shell(tmp_path, None).ok("context", "ls").table
     told = tomllib.loads(text)["contexts"]["prod"]
     assert (row["NAME"], row["URL"], row["TENANT"], row["CURRENT"]) == ("prod", told["url"], told["tenant"], "yes")
+
+
+def test_the_file_of_a_project_is_read(tmp_path: Path) -> None:
+    text = only("cli.md", "server = ")
+    (tmp_path / "horae.toml").write_text(text)
+
+    rows = Shell(tmp_path, None).ok("config", "show").table
+    told = tomllib.loads(text)
+    shown = {row["SETTING"]: row["VALUE"] for row in rows}
+    assert (shown["url"], shown["tenant"]) == (told["server"], told["tenant"])
 
 
 def test_the_examples_from_inside_are_code() -> None:

@@ -8,6 +8,9 @@ export const DEAD_FILTERS = ["job", "queue", "priority", "reason", "due"];
 
 const STATUS: Record<string, string> = { dead: "FAILED", active: "SCHEDULED", deleted: "CANCELLED" };
 
+// Of jobs: what stands in the health of a job, though people ask for it as a status.
+const HEALTH: Record<string, string> = { dead: "failing", failed: "failing", failing: "failing", late: "late", never_run: "never_run" };
+
 export function split(text: string): string[] {
   return text.match(/(?:[^\s"]+:"[^"]*"|"[^"]*"|\S)+/g) ?? [];
 }
@@ -44,6 +47,7 @@ export function toQuery(filter: Filter, textName: string): Record<string, string
   const query: Record<string, string> = {};
   for (const [name, value] of Object.entries(filter.values)) {
     if (name === "due") Object.assign(query, dueRange(value, textName === "q"));
+    else if (name === "status" && textName === "q" && value.toLowerCase() in HEALTH) query.health = HEALTH[value.toLowerCase()];
     else if (name === "status") query.status = STATUS[value.toLowerCase()] ?? value.toUpperCase();
     else if (name === "priority") query.priority = value.toUpperCase();
     else query[name] = value;

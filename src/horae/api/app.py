@@ -41,6 +41,7 @@ from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
 from horae.api.problems import Broken, Refused, problem_answer, status_of
 from horae.api.query import read_query
+from horae.api.rehearsal import rehearsal, with_dry_runs
 from horae.api.remote import Remote
 from horae.api.roles import with_roles
 from horae.api.runs import Runs
@@ -51,7 +52,7 @@ from horae.api.webhooks import Webhooks
 from horae.commands import Caller, Commands
 from horae.core.errors import Fault, HoraeError, Invalid, NotFound, Unavailable
 from horae.failpoints import hit
-from horae.ports import Answer, Once, RemoteWorkers, ViewStore
+from horae.ports import Answer, Once, Rehearsed, RemoteWorkers, ViewStore
 from horae.telemetry import answered, oops, warn
 
 BASES = ("/api/v1", "/v1")
@@ -81,24 +82,26 @@ class Around:
 def make_app(
     *, commands: Commands, views: ViewStore, access: Access, around: Around, limiter: Limiter | None = None
 ) -> Starlette:
-    operations = with_roles(
-        [
-            *Jobs(commands, views, around.explain).operations(),
-            *Runs(commands, views, around.is_stopping).operations(),
-            *DeadLetters(commands, views).operations(),
-            *Fleet(commands, views).operations(),
-            *Events(views, around.is_stopping).operations(),
-            *Calendars(commands, views).operations(),
-            *Secrets(commands, views).operations(),
-            *Webhooks(commands, views).operations(),
-            *Previews(views).operations(),
-            *Forecasts(views).operations(),
-            *Keys(commands, views).operations(),
-            *Tenants(commands, views).operations(),
-            *Audit(views).operations(),
-            *Records(around.export).operations(),
-            *Remote(around.remote, around.is_stopping).operations(),
-        ]
+    operations = with_dry_runs(
+        with_roles(
+            [
+                *Jobs(commands, views, around.explain).operations(),
+                *Runs(commands, views, around.is_stopping).operations(),
+                *DeadLetters(commands, views).operations(),
+                *Fleet(commands, views).operations(),
+                *Events(views, around.is_stopping).operations(),
+                *Calendars(commands, views).operations(),
+                *Secrets(commands, views).operations(),
+                *Webhooks(commands, views).operations(),
+                *Previews(views).operations(),
+                *Forecasts(views).operations(),
+                *Keys(commands, views).operations(),
+                *Tenants(commands, views).operations(),
+                *Audit(views).operations(),
+                *Records(around.export).operations(),
+                *Remote(around.remote, around.is_stopping).operations(),
+            ]
+        )
     )
     limiter = limiter or Limiter(views)
     health = Health(around.ready)
@@ -182,14 +185,20 @@ class Door:
         caller, told = await self._limiter.admit(replace(caller, request_id=request.scope[REQUEST_ID]))
         request.scope[TOLD] = told
         query = read_query(request, operation.query)
+        if is_dry := query.pop("dry_run", False):
+            caller = replace(caller, is_dry=True)
         is_streamed = _is_streamed(request, operation)
         body = await read_body(request, operation.takes.most_bytes) if operation.takes and not is_streamed else b""
         once = _once(request, caller, body, self._base) if operation.method == "POST" else None
         if once is not None and (answer := await self._views.recall(once)) is not None:
+            if is_dry:
+                return self._send(rehearsal([]))
             document = msgspec.json.decode(answer.body)
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
         is_welcome = partial(self._is_welcome, request, operation, caller)
         call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_welcome, is_streamed)
+        if is_dry:
+            return self._send(await _rehearse(operation, replace(call, once=None)))
         is_change = operation.method != "GET"
         if is_change:
             hit("change.before_commit")
@@ -285,9 +294,20 @@ def _once(request: Request, caller: Caller, body: bytes, base: str) -> Once | No
         detail = f"{KEY_HEADER} must have 1 to 255 printable ASCII characters."
         raise Invalid([Fault(f"/headers/{KEY_HEADER}", detail, "Use a new UUID for each request.")])
     path = request.url.path.removeprefix(base)
-    digest = sha256(f"{request.method} {path}?{request.url.query}\n".encode())
+    # A dry run is about the real request, which may have been done by now.
+    query = "&".join(part for part in request.url.query.split("&") if not part.startswith("dry_run="))
+    digest = sha256(f"{request.method} {path}?{query}\n".encode())
     digest.update(body)
     return Once(caller.tenant, key, digest.hexdigest())
+
+
+async def _rehearse(operation: Operation, call: Call) -> Reply:
+    """What would go wrong is raised as ever."""
+    try:
+        await operation.serve(call)
+    except Rehearsed as done:
+        return rehearsal(done.changes)
+    return rehearsal([])
 
 
 def _is_streamed(request: Request, operation: Operation) -> bool:

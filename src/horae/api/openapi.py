@@ -11,7 +11,8 @@ from horae.api.access import TENANT_HEADER
 from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
-from horae.api.query import Parameter
+from horae.api.query import DRY_RUN, Parameter
+from horae.api.rehearsal import REHEARSAL, REHEARSAL_SCHEMAS
 from horae.api.remote_schemas import REMOTE_EXAMPLES, REMOTE_SCHEMAS
 from horae.api.schema_words import ANY, TEXT, ref
 from horae.api.schemas import EXAMPLES, SCHEMAS
@@ -55,7 +56,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS,
+            "schemas": SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS | REHEARSAL_SCHEMAS,
         },
     }
 
@@ -133,6 +134,8 @@ def _responses(operation: Operation) -> dict[str, Any]:
         | (frozenset() if _has_versions(operation) else frozenset({"412"}))
     )
     good = {str(operation.status): _response(operation.gives)}
+    if DRY_RUN in operation.query:
+        good["200"] = _or_rehearsal(good.get("200"))
     good |= {str(status): _response(gives) for status, gives in operation.also.items()}
     return good | {status: _problem(status) for status in _ERRORS if status not in left_out}
 
@@ -151,6 +154,15 @@ def _response(name: str) -> dict[str, Any]:
     else:
         content = {"application/json": _content(name, "application/json")}
     return {"description": "Done", "content": content}
+
+
+def _or_rehearsal(answer: dict[str, Any] | None) -> dict[str, Any]:
+    """What 200 also means, with dry_run=true."""
+    if answer is None:
+        return _response(REHEARSAL)
+    told = answer["content"]["application/json"]
+    either = {**told, "schema": {"anyOf": [told["schema"], ref(REHEARSAL)]}}
+    return {**answer, "content": {"application/json": either}}
 
 
 # Of a stream each event is described, as readers of such files understand it.

@@ -221,6 +221,7 @@ PRIORITY = Parameter("priority", _priority, "HIGH, MEDIUM or LOW", one_of(PRIORI
 QUEUE = Parameter("queue", _text, "Of this queue")
 AT = Parameter("at", check_instant, "The instant to explain; if left out the next due time, else the latest run", TIME)
 ATOMIC = Parameter("atomic", _flag, "All or none", FLAG)
+DRY_RUN = Parameter("dry_run", _flag, "Try it, say what it would change, and change nothing", FLAG)
 FOLLOW = Parameter("follow", _flag, "As server-sent events, until the run is over", FLAG)
 ATTEMPT = Parameter(
     "attempt", _number, "Only of this attempt", {"type": "integer", "minimum": 0, "maximum": 999_999_999}

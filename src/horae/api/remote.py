@@ -57,7 +57,10 @@ CLAIM = {
     "holds": _many_runs,
     "wait": duration(0, LONGEST_WAIT_US, "20s"),
 }
-HEARTBEAT = {"runs": each(_run, most=MOST_SLOTS, what='runs, such as {"run_id": …, "fence": 42}')}
+HEARTBEAT = {
+    "runs": each(_run, most=MOST_SLOTS, what='runs, such as {"run_id": …, "fence": 42}'),
+    "is_draining": check_flag,
+}
 LOG = {"fence": _fence, "seq": integer(1, MOST_PIECES, 1), "text": _bounded(LONGEST_PIECE)}
 COMPLETE = {
     "fence": _fence,
@@ -116,8 +119,13 @@ class Remote:
         )
 
     async def heartbeat(self, call: Call) -> Reply:
-        runs = _whole(await call.document(), HEARTBEAT, ("runs",))["runs"]
-        states, is_draining = await self._workers.heartbeat(call.caller.tenant, _worker(call), dict(runs))
+        fields = _whole(await call.document(), HEARTBEAT, ("runs",))
+        states, is_draining = await self._workers.heartbeat(
+            call.caller.tenant,
+            _worker(call),
+            dict(fields["runs"]),
+            is_draining=fields.get("is_draining") or False,
+        )
         told = [{"run_id": each.run_id, "state": each.state, "reason": each.reason} for each in states]
         return Reply({"runs": told, "is_draining": is_draining})
 

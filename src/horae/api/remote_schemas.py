@@ -80,7 +80,7 @@ REMOTE_SCHEMAS: dict[str, Schema] = {
             "visibility_seconds": NUMBER,
         }
     ),
-    "Heartbeat": sent({"runs": array(sent(_HELD, *_HELD))}, "runs"),
+    "Heartbeat": sent({"runs": array(sent(_HELD, *_HELD)), "is_draining": FLAG}, "runs"),
     "Beaten": record({"runs": array(record(_STATE)), "is_draining": FLAG}),
     "LogPiece": sent({"fence": _FENCE, "seq": _FENCE, "text": TEXT}, "fence", "seq", "text"),
     "LogKept": record({"run_id": TEXT, "kept": FLAG}),

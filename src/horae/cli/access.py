@@ -10,7 +10,7 @@ import click
 from horae.cli.client import FAILED, path
 from horae.cli.each import delete_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session, paged
+from horae.cli.session import Group, Session, changing, paged
 from horae.cli.times import read_time
 
 KEYS: list[Column] = [
@@ -70,6 +70,7 @@ def show_key(session: Session, key_id: str) -> None:
 @click.option("--scope", multiple=True, help="Only this much of the role; repeatable.")
 @click.option("--expires-in", help="It ends after this long: 90d.")
 @click.option("--requests-per-second", type=int, help="At most so many requests.")
+@changing
 @click.pass_obj
 def create_key(session: Session, /, name: str, role: str, scope: tuple[str, ...], **limits: Any) -> None:
     """A new key, shown once. With --quiet the key alone is printed."""
@@ -81,6 +82,7 @@ def create_key(session: Session, /, name: str, role: str, scope: tuple[str, ...]
 @key.command("rotate")
 @click.argument("key_id", metavar="KEY")
 @click.option("--overlap", help="The old one works for this much longer: 1h.")
+@changing
 @click.pass_obj
 def rotate(session: Session, key_id: str, overlap: str | None) -> None:
     """A new key in its place, shown once."""
@@ -89,6 +91,7 @@ def rotate(session: Session, key_id: str, overlap: str | None) -> None:
 
 @key.command("revoke")
 @click.argument("key_id", metavar="KEY...", nargs=-1, required=True)
+@changing
 @click.pass_obj
 def revoke(session: Session, key_id: tuple[str, ...]) -> None:
     """Nobody comes in by it any more."""
@@ -151,6 +154,7 @@ def show_tenant(session: Session, name: str) -> None:
 @tenant.command("create")
 @click.argument("name")
 @_quotas
+@changing
 @click.pass_obj
 def create_tenant(session: Session, /, name: str, **flags: Any) -> None:
     """A tenant with its quotas."""
@@ -161,6 +165,7 @@ def create_tenant(session: Session, /, name: str, **flags: Any) -> None:
 @tenant.command("edit")
 @click.argument("name")
 @_quotas
+@changing
 @click.pass_obj
 def edit_tenant(session: Session, /, name: str, **flags: Any) -> None:
     """Change the quotas that are given."""

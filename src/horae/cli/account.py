@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
 import click
 
 from horae.cli.client import DENIED, NOT_FOUND, USAGE, Client, Failure
-from horae.cli.context import DEFAULT_URL, check_name, read_config, write_config
-from horae.cli.session import Command, Session
+from horae.cli.context import DEFAULT_URL, check_name, keep, read_config
+from horae.cli.session import Command, Session, changing
 
 
 @click.command(cls=Command)
 @click.argument("name", default="default")
-@click.option("--url", "address", help=f"The server; default: that of the context, or {DEFAULT_URL}.")
+@click.option("--url", "address", help=f"The server; default: that of the context, HORAE_URL or {DEFAULT_URL}.")
 @click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
 @click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
+@changing
 @click.pass_obj
 def login(session: Session, name: str, address: str | None, as_tenant: str | None, key_file: Any) -> None:
     """Try a key on a server and keep both under NAME, as the current context.
@@ -30,18 +32,19 @@ def login(session: Session, name: str, address: str | None, as_tenant: str | Non
     check_name(name)
     config = read_config()
     known = config["contexts"].get(name, {})
-    url = address or known.get("url") or DEFAULT_URL
+    url = address or known.get("url") or os.environ.get("HORAE_URL") or DEFAULT_URL
     tenant = as_tenant or known.get("tenant") or ""
     key = key_file.read().strip() if key_file else _asked(url)
     who = Client(url, key or None, tenant or None).get("/whoami")
     config["contexts"][name] = {"url": url, "key": key, "tenant": tenant}
-    write_config(config | {"current": name})
+    keep(session, config | {"current": name}, "context.kept", name)
     told = f"Logged in to {url} as {who['actor']}: role {who['role']}, tenant {who['tenant']}. Context: {name}."
     session.out.done(who, "actor", told)
 
 
 @click.command(cls=Command)
 @click.argument("name", required=False)
+@changing
 @click.pass_obj
 def logout(session: Session, name: str | None) -> None:
     """Forget the key of NAME, or of the current context. The key itself works on: `horae key revoke` ends it."""
@@ -52,7 +55,7 @@ def logout(session: Session, name: str | None) -> None:
         detail = f'There is no context "{name}".' if name else "You are not logged in anywhere."
         raise Failure(NOT_FOUND, detail, code="no_context", hint=f"Known: {known}.")
     config["contexts"][name].pop("key", None)
-    write_config(config)
+    keep(session, config, "context.logged_out", name)
     session.out.say(f"Forgot the key of {name}.")
 
 

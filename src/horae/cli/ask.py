@@ -63,9 +63,11 @@ def _tell(answer: dict[str, Any], name: str) -> None:
     verdict = WORDS.get(answer["verdict"], answer["verdict"])
     at = f" at {shown_time(answer['at'])}" if answer.get("at") else ""
     click.secho(visible(f"{name} {verdict}{at}."), bold=True)
-    click.echo(
-        f"\n  Reason  {answer['reason'] or '-'}: {answer['text']}" if answer["reason"] else f"\n  {answer['text']}"
-    )
+    # What a job printed may be in it, on lines of its own.
+    lines = [visible(line) for line in answer["text"].split("\n")]
+    click.echo(f"\n  Reason  {answer['reason']}: {lines[0]}" if answer["reason"] else f"\n  {lines[0]}")
+    for line in lines[1:]:
+        click.echo(f"          {line}")
     if answer.get("run_id"):
         click.echo(f"  Run     {answer['run_id']}")
     for fact in answer["facts"]:

@@ -10,7 +10,7 @@ from horae.cli.client import path
 from horae.cli.each import delete_each
 from horae.cli.fields import read_json
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, changing
 
 COLUMNS: list[Column] = [
     ("name", "name"),
@@ -48,6 +48,7 @@ def show(session: Session, name: str) -> None:
 @click.option("--include", multiple=True, metavar="DAY", help="Only on this day; repeatable.")
 @click.option("--holidays", metavar="COUNTRY[-PART]", help="Not on public holidays: DE, US-CA.")
 @click.option("--document", metavar="JSON", help="All of it as JSON, @file or - for standard input.")
+@changing
 @click.pass_obj
 def set_calendar(session: Session, /, name: str, document: str | None, **flags: Any) -> None:
     """Define a calendar, or change it for every job that names it."""
@@ -62,6 +63,7 @@ def set_calendar(session: Session, /, name: str, document: str | None, **flags: 
 
 @calendar.command("delete")
 @click.argument("name", metavar="NAME...", nargs=-1, required=True)
+@changing
 @click.pass_obj
 def delete(session: Session, name: tuple[str, ...]) -> None:
     """Forget a calendar that no job names."""

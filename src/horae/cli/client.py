@@ -46,6 +46,19 @@ class Failure(Exception):
         self.status = status
 
 
+class Rehearsed(Exception):
+    """Ends a dry run that would go well: `answer` says what it would change."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__("A dry run ends here.")
+        self.answer = answer
+
+
+def unreadable(error: Exception) -> str:
+    """Why a file cannot be read, without the number of the error and the name of the file."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
 def path(*parts: str) -> str:
     """`/jobs/a%2Fb/run`: every part is data."""
     return "".join(f"/{quote(part, safe=':')}" for part in parts)
@@ -60,6 +73,7 @@ class Client:
         *,
         timeout: float = TIMEOUT_SECONDS,
         trace: Callable[[str], None] | None = None,
+        is_dry: bool = False,
     ) -> None:
         split = _split(url)
         if split is None:
@@ -77,6 +91,7 @@ class Client:
             self._headers["X-Horae-Tenant"] = tenant
         self._timeout = timeout
         self._trace = trace
+        self._is_dry = is_dry
         self._open: HTTPConnection | None = None
         self.has_more = False
 
@@ -105,9 +120,12 @@ class Client:
     ) -> Any:
         answer, data = self.exchange(method, f"/api/v1{where}", body, query=query, headers=headers)
         if answer.status >= 300:
-            raise problem_of(answer, data)
+            raise _for_people(problem_of(answer, data))
         if (answer.getheader("Content-Type") or "").startswith("application/json"):
-            return json.loads(data)
+            document = json.loads(data)
+            if self._is_tried(method, body):
+                raise Rehearsed(document)
+            return document
         return data.decode(errors="replace")
 
     def exchange(
@@ -119,11 +137,13 @@ class Client:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[HTTPResponse, bytes]:
-        """Any answer, whatever its status."""
+        """Any answer, whatever its status. In a dry run a change is only tried."""
         sent = dict(headers or {})
         data = None if body is None else json.dumps(body).encode()
         if data is not None:
             sent["Content-Type"] = "application/json"
+        if self._is_tried(method, body):
+            query = {**(query or {}), "dry_run": "true"}
         is_safe = method == "GET" or "Idempotency-Key" in sent
         for wait in (*WAITS_SECONDS, None):
             last = not is_safe or wait is None
@@ -141,6 +161,11 @@ class Client:
                 time.sleep(min(_retry_after(answer), MOST_WAIT_SECONDS))
             time.sleep(wait or 0)
         raise AssertionError
+
+    def _is_tried(self, method: str, body: Any) -> bool:
+        """What says it in its body is tried by that, and answers more."""
+        says_it = isinstance(body, dict) and body.get("dry_run")
+        return self._is_dry and method != "GET" and not says_it
 
     def pages(self, where: str, key: str, most: int | None, /, **query: Any) -> Iterator[Any]:
         """Items of a list, page by page, up to `most` of them; `has_more` says whether some were left."""
@@ -203,7 +228,7 @@ class Client:
         try:
             answer = self._send("GET", f"/api/v1{where}", None, query, headers)
             if answer.status >= 300:
-                raise problem_of(answer, answer.read())
+                raise _for_people(problem_of(answer, answer.read()))
             yield from answer
         finally:
             self.close()
@@ -217,7 +242,9 @@ class Client:
         headers: Mapping[str, str],
     ) -> HTTPResponse:
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        target = f"{self._address.path.rstrip('/')}{where}" + (f"?{urlencode(given)}" if given else "")
+        target = f"{self._address.path.rstrip('/')}{where}"
+        if given:
+            target += f"{'&' if '?' in where else '?'}{urlencode(given)}"
         if self._open is None:
             kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
             self._open = kind(self._address.hostname or "", self._address.port, timeout=self._timeout)
@@ -242,6 +269,16 @@ def _split(url: str) -> SplitResult | None:
 def _retry_after(answer: HTTPResponse) -> float:
     told = answer.getheader("Retry-After") or ""
     return float(told) if told.isdigit() else 0.0
+
+
+def _for_people(failure: Failure) -> Failure:
+    """The server speaks of its API; who uses commands hears of commands."""
+    from horae.cli.commanded import in_commands
+
+    failure.detail = in_commands(failure.detail)
+    for fault in failure.faults:
+        fault |= {part: in_commands(fault[part]) for part in ("detail", "hint") if fault.get(part)}
+    return failure
 
 
 def problem_of(answer: HTTPResponse, data: bytes) -> Failure:

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure
-from horae.cli.session import Command, Session
+from horae.cli.client import USAGE, Failure, Rehearsed
+from horae.cli.session import Command, Session, changing
 
 # Where each shell looks by itself, from home on.
 PLACES = {
@@ -21,7 +21,8 @@ PLACES = {
 
 
 @click.command(cls=Command)
-@click.argument("shell", type=click.Choice(["install", *PLACES]))
+@click.argument("shell", type=click.Choice(["install", *PLACES, "powershell"]))
+@changing
 @click.pass_obj
 def completion(session: Session, shell: str) -> None:
     """Print the completion script of SHELL; `install` puts that of your $SHELL where it is found.
@@ -31,15 +32,20 @@ def completion(session: Session, shell: str) -> None:
     bash:  horae completion bash >> ~/.bashrc
     zsh:   horae completion zsh >> ~/.zshrc
     fish:  horae completion fish > ~/.config/fish/completions/horae.fish
+    PowerShell:  horae completion powershell >> $PROFILE
     """
     if shell != "install":
         click.echo(_script(shell))
         return
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in PLACES:
-        hint = f"horae completion {'|'.join(PLACES)} prints the script of one."
+        hint = f"horae completion {'|'.join(PLACES)}|powershell prints the script of one."
         raise Failure(USAGE, f'There is no completion for $SHELL "{shell}".', code="usage", hint=hint)
     place = Path.home() / PLACES[shell]
+    if session.is_dry:
+        from horae.cli.rehearsal import would_change
+
+        raise Rehearsed(would_change("completion.installed", str(place)))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(_script(shell) + "\n")
     session.out.say(f"Written to {place}. It works in new shells.")
@@ -50,8 +56,10 @@ def completion(session: Session, shell: str) -> None:
 def _script(shell: str) -> str:
     from click.shell_completion import get_completion_class
 
+    from horae.cli.powershell import add
     from horae.cli.root import main
 
+    add()
     made = get_completion_class(shell)
     if made is None:
         raise AssertionError(shell)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import NOT_FOUND, USAGE, Failure
-from horae.cli.session import Group, Session
+from horae.cli.client import DENIED, NOT_FOUND, USAGE, Failure
+from horae.cli.project import Project, find_project
+from horae.cli.session import Group, Session, changing
 
 DEFAULT_URL = "http://127.0.0.1:8700"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -26,26 +27,66 @@ class Place(NamedTuple):
 
 
 def find_place(url: str | None, name: str | None) -> Place:
-    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the current context, the default. The key of a context
-    goes to no other address.
+    """The first of --url, --context, HORAE_URL, HORAE_CONTEXT, the project's file, the current context, the default.
+    The key of a context goes to no other address.
     """
     key = os.environ.get("HORAE_API_KEY", "").strip() or None
     if url or (not name and os.environ.get("HORAE_URL")):
         return Place(url or os.environ["HORAE_URL"], key, None, "--url" if url else "HORAE_URL")
-    origin = "--context" if name else "HORAE_CONTEXT"
-    name = name or os.environ.get("HORAE_CONTEXT")
-    if not name and not config_path().exists():
-        return Place(DEFAULT_URL, key, None, "the default")
-    config = read_config()
-    if not name:
-        name, origin = config.get("current"), "the current context"
-    if not name:
-        return Place(DEFAULT_URL, key, None, "the default")
+    if name:
+        return _of_context(read_config(), name, key, "--context")
+    if name := os.environ.get("HORAE_CONTEXT"):
+        return _of_context(read_config(), name, key, "HORAE_CONTEXT")
+    if (project := find_project()) is not None and (project.server or project.context or project.tenant):
+        return _of_project(project, key)
+    return _current(key)
+
+
+def _current(key: str | None) -> Place:
+    config = read_config() if config_path().exists() else {}
+    if name := config.get("current"):
+        return _of_context(config, name, key, "the current context")
+    return Place(DEFAULT_URL, key, None, "the default")
+
+
+def _of_context(config: dict[str, Any], name: str, key: str | None, origin: str) -> Place:
     found = config["contexts"].get(name)
     if found is None:
         hint = f"Add it: horae context add {name} --url URL. Known: {', '.join(config['contexts']) or 'none'}."
         raise Failure(NOT_FOUND, f'There is no context "{name}" ({origin}).', code="no_context", hint=hint)
     return Place(found["url"], found.get("key") or key, found.get("tenant"), f"{name} ({origin})")
+
+
+def _of_project(project: Project, key: str | None) -> Place:
+    origin = str(project.path)
+    if project.context:
+        place = _of_context(read_config(), project.context, key, origin)
+    elif project.server:
+        place = Place(project.server, _key_for(project, project.server, key), None, origin)
+    else:
+        place = _current(key)._replace(origin=origin)
+    return place._replace(tenant=project.tenant or place.tenant)
+
+
+def _key_for(project: Project, server: str, key: str | None) -> str | None:
+    """Whoever wrote the file chose the address: a key goes there only if its owner named that address as well."""
+    for context in read_config()["contexts"].values():
+        if context["url"].rstrip("/") == server.rstrip("/"):
+            return context.get("key") or key
+    if key and not _is_loopback(server):
+        detail = f"{project.path} names {server}, and HORAE_API_KEY is not sent where only a file says."
+        hint = f"If you know that server: horae login --url {server}, or set HORAE_URL={server} as well."
+        raise Failure(DENIED, detail, code="unknown_server", hint=hint)
+    return key
+
+
+def _is_loopback(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        return urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1")
+    except ValueError:
+        return False
 
 
 def config_path() -> Path:
@@ -95,6 +136,25 @@ def write_config(config: dict[str, Any]) -> None:
     fresh.replace(where)
 
 
+def keep(session: Session, config: dict[str, Any], action: str, name: str) -> None:
+    """Write it, or in a dry run say what would be other. A key is not shown."""
+    if session.is_dry:
+        from horae.cli.client import Rehearsed
+        from horae.cli.rehearsal import would_change
+
+        before, after = (_shown(each, name) for each in (read_config(), config))
+        raise Rehearsed(would_change(action, name, before, after))
+    write_config(config)
+
+
+def _shown(config: dict[str, Any], name: str) -> dict[str, Any] | None:
+    found = config["contexts"].get(name)
+    if found is None:
+        return None
+    told = {"url": found["url"], "tenant": found.get("tenant") or None, "has_key": bool(found.get("key"))}
+    return told | {"is_current": config.get("current") == name}
+
+
 def _quoted(text: str) -> str:
     import json
 
@@ -132,11 +192,12 @@ def list_contexts(session: Session) -> None:
 
 @context.command("use")
 @click.argument("name")
+@changing
 @click.pass_obj
 def use(session: Session, name: str) -> None:
     """Make NAME the one that is meant when nothing else is said."""
     config = _config_with(name)
-    write_config(config | {"current": name})
+    keep(session, config | {"current": name}, "context.used", name)
     session.out.say(f"Now {name}: {config['contexts'][name]['url']}")
 
 
@@ -146,6 +207,7 @@ def use(session: Session, name: str) -> None:
 @click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
 @click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
 @click.option("--no-key", is_flag=True, help="Keep no key; do not ask for one.")
+@changing
 @click.pass_obj
 def add(session: Session, name: str, address: str, as_tenant: str | None, key_file: Any, no_key: bool) -> None:
     """Keep a server under NAME. The key is asked for, or read from a file; never from a flag."""
@@ -161,12 +223,13 @@ def add(session: Session, name: str, address: str, as_tenant: str | None, key_fi
     config = read_config()
     config["contexts"][name] = {"url": address, "key": key, "tenant": as_tenant or ""}
     config.setdefault("current", name)
-    write_config(config)
+    keep(session, config, "context.kept", name)
     session.out.say(f"Kept {name}: {address}" + (" (current)" if config["current"] == name else ""))
 
 
 @context.command("rm")
 @click.argument("name")
+@changing
 @click.pass_obj
 def remove(session: Session, name: str) -> None:
     """Forget NAME and its key."""
@@ -174,7 +237,7 @@ def remove(session: Session, name: str) -> None:
     del config["contexts"][name]
     if config.get("current") == name:
         del config["current"]
-    write_config(config)
+    keep(session, config, "context.forgotten", name)
     session.out.say(f"Forgot {name}")
 
 

@@ -12,7 +12,7 @@ from horae.cli.completion import dead_ids
 from horae.cli.each import delete_each, post_each
 from horae.cli.output import Column
 from horae.cli.runs import filter_query, run_filters
-from horae.cli.session import Group, Session, paged
+from horae.cli.session import Group, Session, changing, paged
 
 COLUMNS: list[Column] = [
     ("run", "run_id"),
@@ -71,8 +71,8 @@ def show(session: Session, run_id: str) -> None:
 @run_filters
 @click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
 @click.option("--rate", type=float, help="So many a second.")
-@click.option("--dry-run", is_flag=True, help="Say how many; start none.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@changing
 @click.pass_obj
 def replay(
     session: Session,
@@ -80,7 +80,6 @@ def replay(
     run_id: tuple[str, ...],
     is_all: bool,
     rate: float | None,
-    dry_run: bool,
     yes: bool,
     **flags: Any,
 ) -> None:
@@ -89,24 +88,24 @@ def replay(
         post_each(session, run_id, ("dead-letters", "replay"), "run_id", "Replayed")
         return
     more = {"rate": rate} if rate else {}
-    _in_bulk(session, "replay", flags, more, is_all=is_all, dry_run=dry_run, yes=yes)
+    _in_bulk(session, "replay", flags, more, is_all=is_all, yes=yes)
 
 
 @dead.command("discard")
 @click.argument("run_id", metavar="[RUN]...", nargs=-1, shell_complete=dead_ids)
 @run_filters
 @click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
-@click.option("--dry-run", is_flag=True, help="Say how many; discard none.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@changing
 @click.pass_obj
-def discard(session: Session, /, run_id: tuple[str, ...], is_all: bool, dry_run: bool, yes: bool, **flags: Any) -> None:
+def discard(session: Session, /, run_id: tuple[str, ...], is_all: bool, yes: bool, **flags: Any) -> None:
     """Out of the dead letters: these, or all that match the flags. The history stays."""
     if not run_id:
-        _in_bulk(session, "discard", flags, {}, is_all=is_all, dry_run=dry_run, yes=yes)
+        _in_bulk(session, "discard", flags, {}, is_all=is_all, yes=yes)
         return
     from horae.cli.jobs import confirm
 
-    confirm(f"Discard {len(run_id)} dead letters?", yes=yes)
+    confirm(f"Discard {len(run_id)} dead letters?", yes=yes or session.is_dry)
     delete_each(session, run_id, "dead-letters", "run_id", "Discarded")
 
 
@@ -117,7 +116,6 @@ def _in_bulk(
     more: dict[str, Any],
     *,
     is_all: bool,
-    dry_run: bool,
     yes: bool,
 ) -> None:
     """Counted first. The count that was seen goes along: if more or fewer match by then, nothing is done."""
@@ -125,7 +123,7 @@ def _in_bulk(
     if not chosen and not is_all:
         raise Failure(USAGE, "Which ones?", code="usage", hint="Name runs, or --job and the like, or --all.")
     plan = session.client.post(where, {"filter": chosen, "dry_run": True})
-    if dry_run:
+    if session.is_dry:
         session.out.one(plan, "count", [(f"would {verb}", "count")])
         return
     if plan["count"] == 0:

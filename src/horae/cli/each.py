@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from horae.cli.client import PARTLY, Failure, path
+from horae.cli.client import PARTLY, Failure, Rehearsed, path
+from horae.cli.rehearsal import show_rehearsal
 from horae.cli.session import Session, tell
 
 
@@ -33,20 +34,28 @@ def _for_each(
     """If all failed, the first failure ends the command; if some did, exit code 10."""
     names = names_of(names)
     failures: list[tuple[str, Failure]] = []
-    done = []
+    done: list[dict[str, Any]] = []
+    tried: dict[str, dict[str, Any]] = {}
     for name in session.out.track(names, told):
         try:
             done.append(work(name))
+        except Rehearsed as error:
+            tried[name] = error.answer
+            continue
         except Failure as error:
             failures.append((name, error))
             continue
         session.out.done(done[-1], field, f"{told} {name}")
-    if failures and not done and len(failures) == 1:
+    if tried:
+        show_rehearsal(session, list(tried.values()), list(tried))
+    if failures and not done and not tried and len(failures) == 1:
         raise failures[0][1]
     for _, failure in failures:
         tell(failure)
     if failures:
-        session.out.say(f"{len(done)} done, {len(failures)} failed: {', '.join(name for name, _ in failures)}")
+        word = "would go well" if session.is_dry else "done"
+        names = ", ".join(name for name, _ in failures)
+        session.out.say(f"{len(done) + len(tried)} {word}, {len(failures)} failed: {names}")
         codes = {failure.exit_code for _, failure in failures}
-        sys.exit(PARTLY if done or len(codes) > 1 else codes.pop())
+        sys.exit(PARTLY if done or tried or len(codes) > 1 else codes.pop())
     return done

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure
+from horae.cli.client import USAGE, Failure, unreadable
 from horae.cli.times import read_time
 
 PLAIN = {
@@ -96,7 +96,7 @@ def read_json(text: str, flag: str) -> Any:
         try:
             text = Path(text[1:]).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise Failure(USAGE, f"{flag}: {text[1:]} cannot be read: {error}.", code="file") from None
+            raise Failure(USAGE, f"{flag}: {text[1:]} cannot be read: {unreadable(error)}.", code="file") from None
     try:
         return json.loads(text)
     except ValueError as error:

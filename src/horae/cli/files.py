@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from horae.cli.client import REJECTED, USAGE, Client, Failure
+from horae.cli.client import REJECTED, USAGE, Client, Failure, unreadable
 from horae.core.answered import READ_ONLY
 from horae.core.checks import Collector
 from horae.core.document import parse_job, render_definition
@@ -178,7 +178,7 @@ def _read_file(file: Path, found: list[Wanted], faults: list[dict[str, str]]) ->
         text = _text(file)
         documents = read_documents(text)
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(USAGE, f"{file} cannot be read: {error}.", code="file") from None
+        raise Failure(USAGE, f"{file} cannot be read: {unreadable(error)}.", code="file") from None
     except ValueError as error:
         line, told = error.args
         faults.append({"pointer": f"{file}:{line}", "detail": told, "hint": ""})

@@ -17,6 +17,8 @@ DEAD = ("job", "queue", "priority", "reason", "due")
 
 _PART = re.compile(r'(?:[^\s"]+:"[^"]*"|"[^"]*"|\S)+')
 _STATUS = {"dead": "failed", "active": "scheduled", "deleted": "cancelled"}
+# Of jobs: what stands in the health of a job, though people ask for it as a status.
+_HEALTH = {"dead": "failing", "failed": "failing", "failing": "failing", "late": "late", "never_run": "never_run"}
 _LENGTH = re.compile(r"\d+[smhd]")
 
 
@@ -33,6 +35,8 @@ def read_filter(text: str | None, known: tuple[str, ...]) -> dict[str, str]:
         name, colon, value = part.replace('"', "").partition(":")
         if not colon:
             words.append(name)
+        elif known == DEAD and (name.lower(), value.lower()) in (("status", "dead"), ("status", "failed")):
+            continue  # they all are
         elif name.lower() not in known:
             there_are = " ".join(f"{each}:" for each in known)
             raise Failure(USAGE, f'-f: "{name}:" is not a filter here.', code="usage", hint=f"There are {there_are}")
@@ -44,6 +48,8 @@ def read_filter(text: str | None, known: tuple[str, ...]) -> dict[str, str]:
 
 
 def _asked(name: str, value: str, *, is_ahead: bool) -> dict[str, str]:
+    if name == "status" and is_ahead and value.lower() in _HEALTH:
+        return {"health": _HEALTH[value.lower()]}
     if name == "status":
         return {name: _STATUS.get(value.lower(), value)}
     if name != "due":

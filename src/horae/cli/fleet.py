@@ -10,7 +10,7 @@ from horae.cli.client import GAVE_UP, NOT_FOUND, Failure, path
 from horae.cli.completion import queue_names, worker_ids
 from horae.cli.each import post_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, changing
 
 QUEUES: list[Column] = [
     ("queue", "queue"),
@@ -63,14 +63,17 @@ def show_queue(session: Session, name: str) -> None:
 @queue.command("drain")
 @QUEUE_NAME
 @click.option("--timeout", help="Stop waiting after this long, with exit code 8; the queue stays paused.")
+@changing
 @click.pass_obj
 def drain_queue(session: Session, name: str, timeout: str | None) -> None:
     """Pause it, and wait until nothing of it runs any more. `horae queue resume` opens it again."""
     import time
 
     from horae.cli.times import read_length
+    from horae.cli.waiting import limit_request
 
     deadline = None if timeout is None else time.monotonic() + read_length(timeout, "--timeout")
+    limit_request(session, timeout)
     session.client.post(path("queues", name, "pause"))
     while (found := _queue(session, name))["running"]:
         if deadline is not None and time.monotonic() >= deadline:
@@ -83,6 +86,7 @@ def drain_queue(session: Session, name: str, timeout: str | None) -> None:
 
 @queue.command("pause")
 @QUEUE_NAMES
+@changing
 @click.pass_obj
 def pause(session: Session, name: tuple[str, ...]) -> None:
     """Start no runs of it; they wait."""
@@ -91,6 +95,7 @@ def pause(session: Session, name: tuple[str, ...]) -> None:
 
 @queue.command("resume")
 @QUEUE_NAMES
+@changing
 @click.pass_obj
 def resume(session: Session, name: tuple[str, ...]) -> None:
     """Start runs again."""
@@ -100,6 +105,7 @@ def resume(session: Session, name: tuple[str, ...]) -> None:
 @queue.command("limit")
 @QUEUE_NAME
 @click.argument("most", metavar="N|none")
+@changing
 @click.pass_obj
 def limit(session: Session, name: str, most: str) -> None:
     """At most N of its runs at once; `none` lifts it."""
@@ -134,6 +140,7 @@ def list_workers(session: Session) -> None:
 
 @worker.command("drain")
 @click.argument("worker_id", metavar="WORKER...", nargs=-1, required=True, shell_complete=worker_ids)
+@changing
 @click.pass_obj
 def drain(session: Session, worker_id: tuple[str, ...]) -> None:
     """No new runs for it; those it has may end."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure
+from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure, unreadable
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 
@@ -70,10 +70,13 @@ def crontab(
     suspect = ", ".join(str(each.line) for each in entries if SUSPECT in each.notes)
     if suspect:
         session.out.say(f"note: line {suspect} {SUSPECT}.")
-    if _finish(
-        session, entries, flags, "lines", f"Zone: {zone}{'' if timezone else ' (of this machine; --tz changes it)'}."
-    ):
-        session.out.say("Now take these lines out of the crontab, or both will run them.")
+    origin = "" if timezone else " (of this machine; --tz changes it)"
+
+    def now(done: list[Any]) -> str:
+        lines = ", ".join(str(entry.line) for entry in done)
+        return f"Now take line {lines} out of the crontab, or both will run them."
+
+    _finish(session, entries, flags, "lines", f"Zone: {zone}{origin}.", now)
 
 
 @imports.command("systemd")
@@ -92,8 +95,11 @@ def systemd(session: Session, /, place: tuple[str, ...], timezone: str | None, *
         raise Failure(USAGE, f"A unit cannot be read: {error}.", code="file") from None
     if not entries:
         raise Failure(USAGE, "There is no .timer.", code="file", hint="Such as /etc/systemd/system.")
-    if _finish(session, entries, flags, "timers", f"Zone: {zone}."):
-        session.out.say("Now stop the timers, or both will run them: systemctl disable --now NAME.timer")
+
+    def now(done: list[Any]) -> str:
+        return f"Now stop these, or both will run them: systemctl disable --now {' '.join(each.text for each in done)}"
+
+    _finish(session, entries, flags, "timers", f"Zone: {zone}.", now)
 
 
 @imports.command("k8s")
@@ -112,8 +118,11 @@ def k8s(session: Session, /, file: tuple[str, ...], timezone: str, **flags: Any)
         except ValueError as error:
             line, told = error.args
             raise Failure(REJECTED, told, code="yaml", hint=f"In {each}, line {line}.") from None
-    if _finish(session, entries, flags, "CronJobs", f"Zone where none is named: {zone}."):
-        session.out.say("Now suspend them there, or both will run them.")
+
+    def now(done: list[Any]) -> str:
+        return f"Now suspend these there, or both will run them: {', '.join(entry.name for entry in done)}"
+
+    _finish(session, entries, flags, "CronJobs", f"Zone where none is named: {zone}.", now)
 
 
 @imports.command("celery")
@@ -133,10 +142,12 @@ def celery(session: Session, /, file: str, timezone: str | None, **flags: Any) -
     if not entries:
         hint = "It is looked for as beat_schedule = {…}, written out in the file itself."
         raise Failure(REJECTED, f"{file} has no beat schedule.", code="no_schedule", hint=hint)
-    is_created = _finish(session, entries, flags, "entries", "")
+
+    def now(done: list[Any]) -> str:
+        return f"Now take these out of beat, or both will run them: {', '.join(entry.text for entry in done)}"
+
     session.out.say('A handler is a function with @app.handler("name") of a worker: horae worker module:app')
-    if is_created:
-        session.out.say("Now take them out of beat, or both will run them.")
+    _finish(session, entries, flags, "entries", "", now)
 
 
 def _zone(given: str | None) -> str:
@@ -146,8 +157,15 @@ def _zone(given: str | None) -> str:
     return check_zone(given, "--tz") if given else local_zone() or "UTC"
 
 
-def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: str, zone: str) -> bool:
-    """Create them or show them. Whether some were created."""
+def _finish(
+    session: Session,
+    entries: list[Any],
+    flags: dict[str, Any],
+    what: str,
+    zone: str,
+    now: Callable[[list[Any]], str],
+) -> None:
+    """Create them or show them. `now` says what is left to do where they come from, of those that are jobs by now."""
     is_dry = flags["dry_run"]
     jobs = _jobs(entries, flags["queue"])
     if session.out.form == "yaml" and is_dry:
@@ -157,7 +175,7 @@ def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: s
         for entry in entries:
             for note in [entry.refusal] if entry.refusal else entry.notes:
                 session.out.say(f"{(entry.job or {}).get('name') or entry.name or f'line {entry.line}'}: {note}")
-        return False
+        return
     results = {} if is_dry else _create(session, entries)
     _show(session, entries, results)
     left = sum(bool(entry.refusal) for entry in entries)
@@ -168,10 +186,12 @@ def _finish(session: Session, entries: list[Any], flags: dict[str, Any], what: s
     failed = _count(results, "failed")
     also += f", {failed} failed" if failed else ""
     session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
-    if is_dry:
+    if is_dry and jobs:
         session.out.say("Nothing was changed. Run again without --dry-run to create them.")
+    if _count(results, "created"):
+        is_job = ("created", "exists")
+        session.out.say(now([each for each in entries if each.job and results[each.job["name"]].word in is_job]))
     _exit_if_not_all(results)
-    return _count(results, "created") > 0
 
 
 def _jobs(entries: list[Any], queue: str | None) -> list[dict[str, Any]]:
@@ -203,7 +223,7 @@ def _text(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(USAGE, f"{file} cannot be read: {error}.", code="file") from None
+        raise Failure(USAGE, f"{file} cannot be read: {unreadable(error)}.", code="file") from None
 
 
 class Result(NamedTuple):

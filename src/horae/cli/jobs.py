@@ -10,12 +10,12 @@ import click
 from horae.cli import filters
 from horae.cli.client import CONFLICT, FAILED, USAGE, Failure, path
 from horae.cli.completion import JOB, job_names
-from horae.cli.copies import copy, rename, rollback
+from horae.cli.copies import copy, rename, restore, rollback
 from horae.cli.each import delete_each, post_each
 from horae.cli.fields import HTTP_FLAGS, document_of, http_part, job_options
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
-from horae.cli.session import Group, Session, paged
+from horae.cli.session import Group, Session, changing, paged
 from horae.cli.start import start
 from horae.cli.times import read_time
 
@@ -55,17 +55,11 @@ def job() -> None:
 @click.argument("name")
 @job_options
 @click.option("--if-absent", is_flag=True, help="A job of this name may exist already; then it is left alone.")
-@click.option("--dry-run", is_flag=True, help="Check and show it; save nothing.")
+@changing
 @click.pass_obj
-def create(session: Session, /, name: str, if_absent: bool, dry_run: bool, **flags: Any) -> None:
+def create(session: Session, /, name: str, if_absent: bool, **flags: Any) -> None:
     """Create a job called NAME."""
     document = {"name": name} | document_of(flags)
-    if dry_run:
-        from horae.cli.files import checked
-
-        session.out.one(checked(document), "name")
-        session.out.say("Nothing was saved.")
-        return
     try:
         made = session.client.post("/jobs", document)
     except Failure as error:
@@ -130,6 +124,7 @@ def show(session: Session, job_name: str) -> None:
 @JOB
 @job_options
 @click.option("--if-version", type=int, help="Only if it still is this version.")
+@changing
 @click.pass_obj
 def edit(session: Session, /, job_name: str, if_version: int | None, **flags: Any) -> None:
     """Change the fields given as flags; without any, open the job in $EDITOR."""
@@ -155,6 +150,7 @@ def edit(session: Session, /, job_name: str, if_version: int | None, **flags: An
 @JOBS
 @click.option("--until", help="Until then: 09:00, +2h.")
 @click.option("--reason", help="Why; shown to whoever asks.")
+@changing
 @click.pass_obj
 def pause(session: Session, job_name: tuple[str, ...], until: str | None, reason: str | None) -> None:
     """Make no runs until resumed."""
@@ -165,6 +161,7 @@ def pause(session: Session, job_name: tuple[str, ...], until: str | None, reason
 
 @job.command("resume")
 @JOBS
+@changing
 @click.pass_obj
 def resume(session: Session, job_name: tuple[str, ...]) -> None:
     """Make runs again."""
@@ -172,17 +169,18 @@ def resume(session: Session, job_name: tuple[str, ...]) -> None:
 
 
 job.add_command(start, "run")
-for copying in (copy, rename, rollback):
+for copying in (copy, rename, rollback, restore):
     job.add_command(copying)
 
 
 @job.command("delete")
 @JOBS
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@changing
 @click.pass_obj
 def delete(session: Session, job_name: tuple[str, ...], yes: bool) -> None:
     """No later run; waiting runs are cancelled, running ones told to stop. The history stays."""
-    confirm(f"Delete {', '.join(job_name[:5])}{' …' if len(job_name) > 5 else ''}?", yes=yes)
+    confirm(f"Delete {', '.join(job_name[:5])}{' …' if len(job_name) > 5 else ''}?", yes=yes or session.is_dry)
     delete_each(session, job_name, "jobs", "job_id")
 
 

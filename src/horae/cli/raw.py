@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from horae.cli.client import USAGE, Failure, problem_of
-from horae.cli.session import Command, Session
+from horae.cli.session import Command, Session, changing
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
@@ -19,6 +19,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 @click.option("-d", "--data", help="The body: JSON, @file or - for standard input.")
 @click.option("--header", multiple=True, metavar="'NAME: VALUE'", help="With this header; repeatable.")
 @click.option("--include", "is_including", is_flag=True, help="Status and headers first.")
+@changing
 @click.pass_obj
 def api(
     session: Session, method: str, where: str, data: str | None, header: tuple[str, ...], is_including: bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -53,7 +54,7 @@ COMMANDS = {
     "whoami": ("account:whoami", "Which server, which tenant, which role."),
     "context": ("context:context", "Servers by name: ls, use, add, rm."),
     "config": ("configuration:config", "Which settings hold here, and who set them."),
-    "completion": ("completion:completion", "Completion for bash, zsh and fish."),
+    "completion": ("completion:completion", "Completion for bash, zsh, fish and PowerShell."),
     "help": ("topics:help_", "Errors, exit codes, filters, time, schedules."),
 }
 # Also understood.
@@ -63,6 +64,13 @@ PLURALS |= {"tenants": "tenant", "contexts": "context", "schedules": "schedule",
 
 class Tree(click.Group):
     """Knows its commands by name and imports the one that is asked for."""
+
+    def _main_shell_completion(self, ctx_args: Any, prog_name: str, complete_var: str | None = None) -> None:
+        if os.environ.get("_HORAE_COMPLETE", "").startswith("powershell"):
+            from horae.cli.powershell import add
+
+            add()
+        super()._main_shell_completion(ctx_args, prog_name, complete_var)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -13,7 +13,7 @@ from horae.cli.completion import job_names, queue_names, run_ids
 from horae.cli.each import names_of, post_each
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
-from horae.cli.session import Group, Session, paged
+from horae.cli.session import Group, Session, changing, paged
 from horae.cli.start import start
 from horae.cli.times import read_time
 
@@ -189,6 +189,7 @@ def wait(session: Session, run_id: tuple[str, ...], timeout: str | None) -> None
 
 @run.command("cancel")
 @RUNS
+@changing
 @click.pass_obj
 def cancel(session: Session, run_id: tuple[str, ...]) -> None:
     """End it, or stop it if it is running. RUN may be - for ids on standard input."""
@@ -200,12 +201,15 @@ def cancel(session: Session, run_id: tuple[str, ...]) -> None:
 @click.option("--wait", "is_waited", is_flag=True, help="Until it ended; exit code 3 if badly.")
 @click.option("--follow", is_flag=True, help="Show its log meanwhile; waits as well.")
 @click.option("--timeout", help="Stop waiting after this long, with exit code 8.")
+@changing
 @click.pass_obj
 def retry(session: Session, run_id: tuple[str, ...], is_waited: bool, follow: bool, timeout: str | None) -> None:
     """One more attempt of the same run."""
+    if is_waited or follow:
+        from horae.cli.waiting import Shown, limit_request, wait_for_runs
+
+        limit_request(session, timeout)
     done = post_each(session, run_id, ("runs", "retry"), "run_id", "Once more:")
     if is_waited or follow:
-        from horae.cli.waiting import Shown, wait_for_runs
-
         log = Shown() if follow else None
         wait_for_runs(session, [each["run_id"] for each in done], log=log, timeout=timeout)

@@ -62,6 +62,25 @@ def explain(session: Session, line: tuple[str, ...], timezone: str | None, count
         _tell(answer, zone)
 
 
+@schedule.command("next")
+@click.argument("line", metavar="LINE...", nargs=-1, required=True)
+@click.option("-n", "--count", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many.")
+@click.option("--timezone", "--tz", help="The zone of the schedule; default: UTC.")
+@click.option("--from", "start", help="From this time on: 2030-03-30, tomorrow 00:00.")
+@click.pass_obj
+def next_(session: Session, line: tuple[str, ...], count: int, timezone: str | None, start: str | None) -> None:
+    """The next due times of LINE.
+
+    \b
+    horae schedule next '0 9 * * 1-5' -n 3 --tz Europe/Berlin
+    """
+    from horae.core.schedule import upcoming
+
+    from_us = _instant(start, "--from", timezone)
+    found = _read(line, timezone or "UTC", from_us)
+    session.out.rows(_shown(upcoming(found, from_us - 1, count), timezone or "UTC"), TIMES, "at", "Never by itself.")
+
+
 @schedule.command("between")
 @click.argument("line", metavar="LINE...", nargs=-1, required=True)
 @click.option("--from", "start", required=True, help="From this time on.")

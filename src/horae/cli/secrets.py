@@ -10,7 +10,7 @@ import click
 from horae.cli.client import USAGE, Failure, path
 from horae.cli.each import delete_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session
+from horae.cli.session import Group, Session, changing
 
 COLUMNS: list[Column] = [("name", "name"), ("version", "version"), ("created", "created_at"), ("changed", "updated_at")]
 
@@ -35,6 +35,7 @@ def list_secrets(session: Session) -> None:
 @click.argument("name")
 @click.option("--file", type=click.File("r"), help="Take the value from this file.")
 @click.option("--keep-newline", is_flag=True, help="Keep the line end at the end of the value.")
+@changing
 @click.pass_obj
 def set_secret(session: Session, name: str, file: Any, keep_newline: bool) -> None:
     """Set a secret. The value is asked for, or comes from standard input or a file; never from a flag."""
@@ -55,6 +56,7 @@ def set_secret(session: Session, name: str, file: Any, keep_newline: bool) -> No
 
 @secret.command("delete")
 @click.argument("name", metavar="NAME...", nargs=-1, required=True)
+@changing
 @click.pass_obj
 def delete(session: Session, name: tuple[str, ...]) -> None:
     """Forget a secret."""

@@ -121,12 +121,17 @@ def serve(**flags: Any) -> None:
 
 @click.command()
 @click.option("--database-url", help="sqlite:///file.db or postgresql://… (HORAE_DATABASE_URL).")
-def migrate(**flags: Any) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what would be applied; apply nothing.")
+def migrate(*, dry_run: bool, **flags: Any) -> None:
     """Bring the schema up to date. Safe to repeat, and while other nodes run."""
     settings = settings_of(flags, is_server=False)
 
-    from horae.app import migrate_store
+    from horae.app import migrate_store, missing_migrations
 
+    if dry_run:
+        missing = guarded(lambda: asyncio.run(missing_migrations(settings)))
+        click.echo("\n".join(f"would apply {name}" for name in missing) or "The schema is up to date.")
+        return
     done = guarded(lambda: asyncio.run(migrate_store(settings)))
     click.echo("\n".join(f"applied {name}" for name in done) or "The schema is up to date.")
 
@@ -187,12 +192,27 @@ def demo() -> None:
 @click.option("--runs", type=click.IntRange(0), default=20_000, show_default=True, help="How many finished runs.")
 @click.option("--days", type=click.IntRange(1, 365), default=7, show_default=True, help="Over how many past days.")
 @click.option("--database-url", help="The store to fill (HORAE_DATABASE_URL).")
-def load(jobs: int, runs: int, days: int, database_url: str | None) -> None:
+@click.option("--dry-run", is_flag=True, help="Say what would be made; make nothing.")
+def load(jobs: int, runs: int, days: int, database_url: str | None, *, dry_run: bool) -> None:
     """Fill a store with jobs and finished runs; a repeat adds runs. SQLite must not be in use meanwhile."""
     from horae.demo import load_demo
 
+    if dry_run:
+        click.echo(f"{jobs:,} jobs and {runs:,} runs over {days} days would be made")
+        return
     settings = settings_of({"database_url": database_url}, is_server=False)
     guarded(lambda: asyncio.run(load_demo(settings, jobs=jobs, runs=runs, days=days, tell=click.echo)))
+
+
+@demo.command("clear")
+@click.option("--database-url", help="The store to clear (HORAE_DATABASE_URL).")
+@click.option("--dry-run", is_flag=True, help="Say how much would be gone; delete nothing.")
+def clear(database_url: str | None, *, dry_run: bool) -> None:
+    """Delete the made-up jobs with all their runs, and nothing else. SQLite must not be in use meanwhile."""
+    from horae.demo import clear_demo
+
+    settings = settings_of({"database_url": database_url}, is_server=False)
+    guarded(lambda: asyncio.run(clear_demo(settings, is_dry=dry_run, tell=click.echo)))
 
 
 def _export(database_url: str | None, take: Callable[[bytes], object]) -> None:

@@ -34,13 +34,27 @@ def common_options() -> list[click.Parameter]:
     ]
 
 
+def changing(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--dry-run of a command that changes something: every change that it asks for is only tried."""
+    text = "Try it and say what it would change; change nothing."
+    return click.option("--dry-run", "is_dry", is_flag=True, help=text)(command)
+
+
 class Session:
     """Passed to every client command."""
 
     def __init__(
-        self, out: Out, url: str | None, context: str | None, tenant: str | None, *, is_debug: bool = False
+        self,
+        out: Out,
+        url: str | None,
+        context: str | None,
+        tenant: str | None,
+        *,
+        is_debug: bool = False,
+        is_dry: bool = False,
     ) -> None:
         self.out = out
+        self.is_dry = is_dry
         self._place = (url, context, tenant)
         self._is_debug = is_debug
 
@@ -57,7 +71,7 @@ class Session:
 
         place = self.place
         trace = (lambda text: click.echo(visible(text), err=True)) if self._is_debug else None
-        return Client(place.url, place.key, self._place[2] or place.tenant, trace=trace)
+        return Client(place.url, place.key, self._place[2] or place.tenant, trace=trace, is_dry=self.is_dry)
 
     def show(self, found: Iterable[Any], columns: Sequence[Column], name: str, empty: str) -> None:
         """A list of the server, and whether it goes on."""
@@ -108,8 +122,20 @@ class Command(click.Command):
         except click.ClickException:
             raise
         except Exception as error:  # noqa: BLE001 - what is not ours is raised again
+            _show_if_rehearsed(error, ctx)
             _suggest(error, ctx)
             _end(error)
+
+
+def _show_if_rehearsed(error: Exception, ctx: click.Context) -> None:
+    from horae.cli.client import Rehearsed
+
+    if isinstance(error, Rehearsed):
+        from horae.cli.rehearsal import show_rehearsal
+
+        name = ctx.params.get("job_name")
+        show_rehearsal(ctx.obj, [error.answer], [name] if isinstance(name, str) else ())
+        sys.exit(0)
 
 
 def _close_output(error: OSError) -> NoReturn:
@@ -136,7 +162,8 @@ def _session(ctx: click.Context) -> Session:
     form = common["output"] or ("json" if common["json"] else None)
     fields = [each.strip() for each in (common["fields"] or "").split(",") if each.strip()]
     out = Out(form, is_quiet=bool(common["quiet"]), has_header=not common["no_header"], fields=fields)
-    return Session(out, common["url"], common["context"], common["tenant"], is_debug=bool(common["debug"]))
+    flags = {"is_debug": bool(common["debug"]), "is_dry": bool(ctx.params.pop("is_dry", False))}
+    return Session(out, common["url"], common["context"], common["tenant"], **flags)
 
 
 def _set_colour(ctx: click.Context, wanted: str | None) -> None:

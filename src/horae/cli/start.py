@@ -8,7 +8,7 @@ import click
 
 from horae.cli.client import USAGE, Failure, path
 from horae.cli.completion import JOB
-from horae.cli.session import Command, Session
+from horae.cli.session import Command, Session, changing
 
 
 @click.command("start", cls=Command)
@@ -21,6 +21,7 @@ from horae.cli.session import Command, Session
 @click.option("--wait", is_flag=True, help="Until it ended; exit code 3 if badly.")
 @click.option("--follow", is_flag=True, help="Show its log meanwhile; waits as well.")
 @click.option("--timeout", help="Stop waiting after this long, with exit code 8; the run goes on.")
+@changing
 @click.pass_obj
 def start(
     session: Session,
@@ -39,8 +40,13 @@ def start(
         from horae.cli.times import read_time
 
         body["run_at"] = read_time(at, "--at", is_future=True)
+    is_waited = flags["wait"] or flags["follow"]
+    if is_waited:
+        from horae.cli.waiting import limit_request
+
+        limit_request(session, flags["timeout"])
     made = session.client.post(path("jobs", job_name, "run"), body, key=idempotency_key)
-    if not (flags["wait"] or flags["follow"]):
+    if not is_waited:
         session.out.done(made, "run_id", f"Run {made['run_id']}\nNext: horae logs -f {made['run_id']}")
         return
     from horae.cli.waiting import Shown, wait_for_run

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -20,7 +23,7 @@ from horae.cli.times import now
 @click.option("--once", is_flag=True, help="Look once and end; also when piped.")
 @click.pass_obj
 def top(session: Session, every: float, once: bool) -> None:
-    """Runs, queues, workers and what is due next, on one screen. Ctrl+C ends it."""
+    """Runs, queues, workers and what is due next, on one screen. q or Ctrl+C ends it."""
     if session.out.form != "table" or not session.out.is_terminal or once:
         look = _look(session.client)
         if session.out.form == "table":
@@ -49,10 +52,9 @@ def _live(session: Session, every: float) -> None:
     from rich.live import Live
 
     shown = _screen(_look(session.client), session.client.url)
-    with Live(shown, screen=True, auto_refresh=False) as live:
+    with _keys(), Live(shown, screen=True, auto_refresh=False) as live:
         live.refresh()
-        while True:
-            time.sleep(every)
+        while not _is_ended(every):
             try:
                 shown = _screen(_look(session.client), session.client.url)
             except Failure as error:
@@ -61,6 +63,40 @@ def _live(session: Session, every: float) -> None:
                 live.update(Group(f"[bold red]{error.detail}[/] Trying again …", shown), refresh=True)
                 continue
             live.update(shown, refresh=True)
+
+
+def _is_ended(seconds: float) -> bool:
+    """Whether somebody pressed q meanwhile."""
+    import select
+    import sys
+
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if not sys.stdin.isatty():
+            time.sleep(left)
+        elif select.select([sys.stdin], [], [], left)[0]:
+            key = os.read(sys.stdin.fileno(), 1)
+            if key in (b"q", b"Q", b""):
+                return True
+    return False
+
+
+@contextmanager
+def _keys() -> Iterator[None]:
+    """Keys come as they are pressed, and are not shown."""
+    import sys
+    import termios
+    import tty
+
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def _look(client: Client) -> dict[str, Any]:

@@ -57,6 +57,7 @@ Lists are narrowed by flags; several of them must all hold.
   horae audit list --actor ci --action job.changed --target report --since -7d
 Or with -f, in the language of the dashboard's box; words without a name look in the names of jobs:
   horae job list  -f 'status:paused label:team:billing report'
+  horae job list  -f 'status:dead'          jobs with a dead letter; also status:late
   horae run list  -f 'status:dead queue:billing due:24h'
 Where several names are taken, - reads them from standard input, one a line:
   horae run list --status failed -q | horae retry -

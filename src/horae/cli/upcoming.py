@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from horae.cli.client import Client, path
+from horae.cli.client import USAGE, Client, Failure, path
 from horae.cli.completion import job_names
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
@@ -19,6 +19,8 @@ from horae.core.duration import format_instant, parse_instant
 from horae.core.egress import allow_ranges
 from horae.core.schedule import Schedule, next_after
 
+GROUPS = ("minute", "hour", "job", "queue", "priority")
+MOST_GROUPED = 200_000
 CHOSEN = ("label", "type", "queue", "priority")
 EVERYWHERE = allow_ranges("0.0.0.0/0,::/0")
 SPEC = (
@@ -29,8 +31,10 @@ SPEC = (
 
 @click.command(cls=Command)
 @click.argument("job_name", metavar="[JOB]", required=False, shell_complete=job_names)
+@click.option("--at", help="In the minute of this time: 09:00, 'tomorrow 9:00'.")
 @click.option("--from", "start", help="From this time on: 09:00, +2h. Default: now.")
 @click.option("--for", "length", help="Over this length of time: 1h, 7d.")
+@click.option("--group", type=click.Choice(GROUPS), help="How many runs of each; of the next hour without --for.")
 @filter_option("queue:billing label:team:ads words")
 @click.option("--queue", help="In this queue.")
 @click.option("--label", help="With this label, NAME:VALUE.")
@@ -42,6 +46,9 @@ def upcoming(
     job_name: str | None,
     start: str | None,
     length: str | None,
+    *,
+    at: str | None,
+    group: str | None,
     count: int,
     filtered: str | None,
     **flags: Any,
@@ -50,13 +57,22 @@ def upcoming(
 
     \b
     horae upcoming --from 09:00 --for 1h
+    horae upcoming --at 09:00
+    horae upcoming --for 1d --group hour
     """
+    if at and start:
+        raise Failure(USAGE, "Both --at and --from are given.", code="usage", hint="--at is --from with --for 1m.")
     client = session.client
     now_us = _us(client.get("/stats")["at"])
-    from_us = max(now_us, _us(read_time(start, "--from", is_future=True))) if start else now_us
+    begin = at or start
+    from_us = max(now_us, _us(read_time(begin, "--at" if at else "--from", is_future=True))) if begin else now_us
+    length = length or ("1m" if at else "1h" if group else None)
     until_us = None if length is None else from_us + int(read_length(length, "--for") * 1_000_000)
     query = read_filter(filtered, CHOSEN) | {name: value for name, value in flags.items() if value is not None}
     jobs = _one(session, job_name) if job_name else _waiting(client, until_us, query)
+    if group:
+        _show_groups(session, _merged(jobs, from_us, until_us, MOST_GROUPED), group, count)
+        return
     found = list(_merged(jobs, from_us, until_us, count + 1))
     columns: list[Column] = [
         ("due", "due_at"), ("job", "job"), ("queue", "queue"), ("priority", "priority"), ("schedule", "schedule"),
@@ -64,6 +80,35 @@ def upcoming(
     session.out.rows(found[:count], columns, "job", "Nothing is due.")
     if len(found) > count:
         session.out.say(f"… and more; --count shows them.{_load(client, from_us, until_us)}")
+
+
+def _show_groups(session: Session, found: Iterator[dict[str, Any]], group: str, count: int) -> None:
+    """Times in their order, others by size."""
+    groups: dict[str, dict[str, Any]] = {}
+    for item in found:
+        name = _cut(item["due_at"], group) if group in CUTS else item[group]
+        made = groups.setdefault(name, {group: name, "runs": 0, "first_at": item["due_at"], "jobs": set()})
+        made["runs"] += 1
+        made["jobs"].add(item["job"])
+    told = [each | {"jobs": len(each["jobs"])} for each in groups.values()]
+    if group not in CUTS:
+        told.sort(key=lambda each: -each["runs"])
+    columns: list[Column] = [(group, group), ("runs", "runs"), ("jobs", "jobs"), ("first", "first_at")]
+    if group == "job":
+        del columns[2]
+    session.out.rows(told[:count], columns[:3] if group in CUTS else columns, group, "Nothing is due.")
+    if len(told) > count:
+        session.out.say(f"… and {len(told) - count} more; --count shows them.")
+    runs = sum(each["runs"] for each in told)
+    session.out.say(f"{runs}{'+' if runs >= MOST_GROUPED else ''} runs in all.")
+
+
+CUTS = {"minute": 60_000_000, "hour": 3_600_000_000}
+
+
+def _cut(at: str, group: str) -> str:
+    size = CUTS[group]
+    return format_instant(_us(at) // size * size)
 
 
 def due_times(job: dict[str, Any], from_us: int, until_us: int | None) -> Iterator[int]:

@@ -11,12 +11,16 @@ from typing import Any
 
 import click
 
-from horae.cli.client import ENDED_BADLY, GAVE_UP, Failure, path
+from horae.cli.client import ENDED_BADLY, GAVE_UP, TIMEOUT_SECONDS, Failure, path
 from horae.cli.output import shown_length, visible
 from horae.cli.session import Session
 from horae.cli.times import read_length
 
 STREAM_SECONDS = 60.0
+LAST_LOOK_SECONDS = 5.0
+MOST_FAILURES = 5
+# A stream shows signs of life all the time: a silent one is worse than one that broke.
+SILENCE_COUNTS = 3
 
 
 class Shown:
@@ -41,6 +45,13 @@ class Shown:
         return f"{rest}\n" if rest and self._pattern is not None and self._pattern.search(rest) else ""
 
 
+def limit_request(session: Session, timeout: str | None) -> None:
+    """Before what is to be waited for is asked for: that takes no longer than the waiting may, or a little more."""
+    if timeout is not None:
+        seconds = max(read_length(timeout, "--timeout"), LAST_LOOK_SECONDS)
+        session.client.limit_wait(min(seconds, TIMEOUT_SECONDS))
+
+
 def wait_for_run(session: Session, run_id: str, *, log: Shown | None, timeout: str | None) -> None:
     """Returns when it succeeded; otherwise ends the command with exit code 3, or 8 when the time is up."""
     wait_for_runs(session, [run_id], log=log, timeout=timeout)
@@ -56,7 +67,7 @@ def wait_for_runs(session: Session, run_ids: Sequence[str], *, log: Shown | None
         except KeyboardInterrupt:
             session.out.say(f"\nRun {run_id} goes on. horae run cancel {run_id} ends it.")
             raise
-        session.client.limit_wait(STREAM_SECONDS)
+        session.client.limit_wait(LAST_LOOK_SECONDS if deadline is not None else STREAM_SECONDS)
         run = session.client.get(path("runs", run_id))
         if not session.out.is_for_people:
             session.out.one(run, "run_id")
@@ -94,8 +105,8 @@ def follow_log(session: Session, run_id: str, *, log: Shown | None, deadline: fl
                     return
         except (OSError, HTTPException) as error:
             _check_time(run_id, deadline)
-            failures += 1
-            if failures > 5:
+            failures += SILENCE_COUNTS if isinstance(error, TimeoutError) else 1
+            if failures > MOST_FAILURES:
                 raise session.client.unreachable(error) from error
         _check_time(run_id, deadline)
         time.sleep(min(failures, 3) * 0.5)

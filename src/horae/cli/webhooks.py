@@ -9,7 +9,7 @@ import click
 from horae.cli.client import path
 from horae.cli.each import delete_each, post_each
 from horae.cli.output import Column
-from horae.cli.session import Group, Session, paged
+from horae.cli.session import Group, Session, changing, paged
 
 COLUMNS: list[Column] = [
     ("name", "name"),
@@ -58,6 +58,7 @@ def show(session: Session, hook: str) -> None:
 @click.option("--to", "to_url", required=True, metavar="URL", help="Where messages go.")
 @click.option("--event", multiple=True, required=True, help="Such as run.failed; repeatable.")
 @click.option("--late-after", help="For run.late: how late.")
+@changing
 @click.pass_obj
 def create(session: Session, name: str, to_url: str, event: tuple[str, ...], late_after: str | None) -> None:
     """Tell URL of events. The secret that signs the messages is shown once."""
@@ -71,6 +72,7 @@ def create(session: Session, name: str, to_url: str, event: tuple[str, ...], lat
 @click.option("--event", multiple=True, help="All of its events anew; repeatable.")
 @click.option("--late-after", help="For run.late: how late.")
 @click.option("--active/--inactive", "is_active", default=None, help="Send messages or not.")
+@changing
 @click.pass_obj
 def edit(session: Session, /, hook: str, to_url: str | None, event: tuple[str, ...], **flags: Any) -> None:
     """Change what is given."""
@@ -82,6 +84,7 @@ def edit(session: Session, /, hook: str, to_url: str | None, event: tuple[str, .
 
 @webhook.command("delete")
 @click.argument("hook", metavar="HOOK...", nargs=-1, required=True)
+@changing
 @click.pass_obj
 def delete(session: Session, hook: tuple[str, ...]) -> None:
     """Tell them no more."""
@@ -90,6 +93,7 @@ def delete(session: Session, hook: tuple[str, ...]) -> None:
 
 @webhook.command("rotate")
 @click.argument("hook")
+@changing
 @click.pass_obj
 def rotate(session: Session, hook: str) -> None:
     """A new secret, shown once."""
@@ -98,6 +102,7 @@ def rotate(session: Session, hook: str) -> None:
 
 @webhook.command("test")
 @click.argument("hook")
+@changing
 @click.pass_obj
 def test(session: Session, hook: str) -> None:
     """Send a message now."""
@@ -119,6 +124,7 @@ def deliveries(session: Session, hook: str | None, state: str | None, most: int 
 
 @webhook.command("resend")
 @click.argument("delivery", metavar="DELIVERY...", nargs=-1, required=True)
+@changing
 @click.pass_obj
 def resend(session: Session, delivery: tuple[str, ...]) -> None:
     """Send a message once more."""

@@ -23,6 +23,7 @@ class Caller:
     quota: Quota = NO_QUOTA
     address: str | None = None
     request_id: str | None = None
+    is_dry: bool = False
 
     @property
     def is_keeper(self) -> bool:
@@ -40,7 +41,8 @@ class Caller:
         return is_everywhere or serves(worker, self.tenant)
 
     def asked(self, once: Once | None) -> Asked:
-        return Asked(self.actor, once, self.key.id if self.key else None, self.address, self.request_id)
+        key_id = self.key.id if self.key else None
+        return Asked(self.actor, once, key_id, self.address, self.request_id, is_dry=self.is_dry)
 
 
 def check_payload(caller: Caller, payload: str | None, pointer: str = "/payload") -> None:

@@ -4,7 +4,19 @@ One verb of a store is one transaction and takes a batch; it raises Unavailable 
 then be repeated safely.
 """
 
-from horae.ports.asked import Answer, Asked, Backfill, Letters, Merge, NewJob, NewKey, NewRun, NewWebhook, Once
+from horae.ports.asked import (
+    Answer,
+    Asked,
+    Backfill,
+    Letters,
+    Merge,
+    NewJob,
+    NewKey,
+    NewRun,
+    NewWebhook,
+    Once,
+    Rehearsed,
+)
 from horae.ports.changes import (
     BackfillStore,
     CalendarStore,
@@ -84,6 +96,7 @@ __all__ = [
     "PlanStore",
     "Planned",
     "QueueStore",
+    "Rehearsed",
     "RemoteStore",
     "RemoteWorkers",
     "Request",

@@ -25,13 +25,25 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """By whom a change was asked for, for the audit log, and under which idempotency key."""
+    """By whom a change was asked for, for the audit log, and under which idempotency key. A dry one is tried and
+    undone.
+    """
 
     actor: str
     once: Once | None = None
     key_id: str | None = None
     address: str | None = None
     request_id: str | None = None
+    is_dry: bool = False
+
+
+class Rehearsed(Exception):
+    """Ends a dry change that would go well: it is undone, and this is what it would change, as in the audit log."""
+
+    def __init__(self, changes: list[JsonObject], result: object) -> None:
+        super().__init__("A dry run ends here.")
+        self.changes = changes
+        self.result = result
 
 
 @dataclass(frozen=True, slots=True)

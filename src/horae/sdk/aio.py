@@ -47,6 +47,7 @@ class AsyncClient:
         self._http = httpx2.AsyncClient(
             base_url=place.url, headers=place.headers, timeout=timeout_seconds, transport=transport, trust_env=False
         )
+        self._timeout_seconds = timeout_seconds
         self._retries = retries
         self._random = Random()
         self._sleep = asyncio.sleep
@@ -77,13 +78,18 @@ class AsyncClient:
     ) -> Record:
         return Record(await self.send(asks.forecast(from_, to, bucket)))
 
-    async def send(self, ask: Ask) -> Any:
+    async def send(self, ask: Ask, patience: Patience | None = None) -> Any:
         """Any request of the API, with the same retries; the document of its answer."""
-        tries = Tries(ask, self._retries, self._random)
+        tries = Tries(ask, self._retries, self._random, patience)
         while True:
             try:
                 response = await self._http.request(
-                    ask.method, ask.path, params=dict(ask.query), content=ask.content, headers=dict(ask.headers)
+                    ask.method,
+                    ask.path,
+                    params=dict(ask.query),
+                    content=ask.content,
+                    headers=dict(ask.headers),
+                    timeout=tries.timeout(self._timeout_seconds),
                 )
             except httpx2.TransportError as error:
                 seconds: float | None = tries.after_error(error)
@@ -241,11 +247,13 @@ class AsyncRuns(_Part):
                 yield data["text"]
 
     async def wait(self, run: str, timeout_seconds: float | None = None) -> AsyncRun:
-        """The run when it is over. Raises WaitTimeout when that takes longer."""
+        """The run when it is over. Raises WaitTimeout when that takes longer, also when the server is silent."""
         patience = Patience(run, timeout_seconds, asyncio.get_running_loop().time)
-        while not (found := await self.get(run)).is_over:
+        while True:
+            found = AsyncRun(self._client, await self._client.send(asks.read_run(run), patience))
+            if found.is_over:
+                return found
             await self._client._sleep(patience.pause(found.status))  # noqa: SLF001 one file
-        return found
 
 
 class AsyncDeadLetters(_Part):
@@ -326,8 +334,9 @@ class AsyncWorkers(_Part):
     ) -> Record:
         return Record(await self._client.send(asks.claim(worker, handlers, holds, queues, slots, wait, node)))
 
-    async def heartbeat(self, worker: str, runs: Mapping[str, int]) -> Record:
-        return Record(await self._client.send(asks.heartbeat(worker, runs)))
+    async def heartbeat(self, worker: str, runs: Mapping[str, int], *, is_draining: bool = False) -> Record:
+        """`is_draining`: it wants no more runs, and a claim of its own that waits is answered."""
+        return Record(await self._client.send(asks.heartbeat(worker, runs, is_draining=is_draining)))
 
     async def log(self, run: str, fence: int, seq: int, text: str) -> bool:
         return bool((await self._client.send(asks.log(run, fence, seq, text)))["kept"])

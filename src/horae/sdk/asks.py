@@ -158,9 +158,9 @@ def claim(
     return post("/workers/claim", given(worker=worker, node=node, slots=slots, wait=wait) | lists)
 
 
-def heartbeat(worker: str, runs: Mapping[str, int]) -> Ask:
+def heartbeat(worker: str, runs: Mapping[str, int], *, is_draining: bool = False) -> Ask:
     held = [{"run_id": run_id, "fence": fence} for run_id, fence in runs.items()]
-    return post(f"/workers/{part(worker)}/heartbeat", {"runs": held})
+    return post(f"/workers/{part(worker)}/heartbeat", {"runs": held} | ({"is_draining": True} if is_draining else {}))
 
 
 def log(run: str, fence: int, seq: int, text: str) -> Ask:

@@ -47,6 +47,7 @@ class Client:
         self._http = httpx2.Client(
             base_url=place.url, headers=place.headers, timeout=timeout_seconds, transport=transport, trust_env=False
         )
+        self._timeout_seconds = timeout_seconds
         self._retries = retries
         self._random = Random()
         self._sleep = time.sleep
@@ -75,13 +76,18 @@ class Client:
     def forecast(self, from_: Instant | None = None, to: Instant | None = None, bucket: str | None = None) -> Record:
         return Record(self.send(asks.forecast(from_, to, bucket)))
 
-    def send(self, ask: Ask) -> Any:
+    def send(self, ask: Ask, patience: Patience | None = None) -> Any:
         """Any request of the API, with the same retries; the document of its answer."""
-        tries = Tries(ask, self._retries, self._random)
+        tries = Tries(ask, self._retries, self._random, patience)
         while True:
             try:
                 response = self._http.request(
-                    ask.method, ask.path, params=dict(ask.query), content=ask.content, headers=dict(ask.headers)
+                    ask.method,
+                    ask.path,
+                    params=dict(ask.query),
+                    content=ask.content,
+                    headers=dict(ask.headers),
+                    timeout=tries.timeout(self._timeout_seconds),
                 )
             except httpx2.TransportError as error:
                 seconds: float | None = tries.after_error(error)
@@ -236,11 +242,13 @@ class Runs(_Part):
                 yield data["text"]
 
     def wait(self, run: str, timeout_seconds: float | None = None) -> Run:
-        """The run when it is over. Raises WaitTimeout when that takes longer."""
+        """The run when it is over. Raises WaitTimeout when that takes longer, also when the server is silent."""
         patience = Patience(run, timeout_seconds, time.monotonic)
-        while not (found := self.get(run)).is_over:
+        while True:
+            found = Run(self._client, self._client.send(asks.read_run(run), patience))
+            if found.is_over:
+                return found
             self._client._sleep(patience.pause(found.status))  # noqa: SLF001 one file
-        return found
 
 
 class DeadLetters(_Part):
@@ -321,8 +329,9 @@ class Workers(_Part):
     ) -> Record:
         return Record(self._client.send(asks.claim(worker, handlers, holds, queues, slots, wait, node)))
 
-    def heartbeat(self, worker: str, runs: Mapping[str, int]) -> Record:
-        return Record(self._client.send(asks.heartbeat(worker, runs)))
+    def heartbeat(self, worker: str, runs: Mapping[str, int], *, is_draining: bool = False) -> Record:
+        """`is_draining`: it wants no more runs, and a claim of its own that waits is answered."""
+        return Record(self._client.send(asks.heartbeat(worker, runs, is_draining=is_draining)))
 
     def log(self, run: str, fence: int, seq: int, text: str) -> bool:
         return bool(self._client.send(asks.log(run, fence, seq, text))["kept"])

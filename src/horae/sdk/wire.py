@@ -125,17 +125,24 @@ def _query(fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Tries:
-    """The life of one request: after each try, whether and when there is another."""
+    """The life of one request: after each try, whether and when there is another. With a patience none outlasts it."""
 
-    def __init__(self, ask: Ask, retries: int, random: Random) -> None:
+    def __init__(self, ask: Ask, retries: int, random: Random, patience: Patience | None = None) -> None:
         self._ask = ask
         self._left = retries
         self._random = random
+        self._patience = patience
         self._count = 0
+
+    def timeout(self, seconds: float) -> float:
+        """How long the next try may take, which takes `seconds` at most."""
+        return seconds if self._patience is None else self._patience.at_most(seconds)
 
     def after_error(self, error: Exception) -> float:
         """Seconds to wait. Every request may be sent again: a POST has its key, the others change nothing twice."""
         self._count += 1
+        if self._patience is not None:
+            self._patience.check(f"there was no answer about it: {error or type(error).__name__}")
         if self._left <= 0:
             raise Unavailable(
                 f"{self._ask.method} {self._ask.path} got no answer: {error}", code="unreachable"
@@ -187,11 +194,19 @@ class Patience:
     def pause(self, status: str) -> float:
         """Seconds until the next look. Raises WaitTimeout when there is no time for it."""
         pause = self._pause
-        if self._end is not None and self._now() + pause > self._end:
-            detail = f"Run {self._run} is {status} after {self._timeout_seconds} s."
-            raise WaitTimeout(detail, code="wait_timeout")
+        self.check(f"it is {status}", pause)
         self._pause = min(pause * POLL_GROWTH, POLL_LONGEST_SECONDS)
         return pause
+
+    def check(self, why: str, pause: float = FIRST_SECONDS) -> None:
+        """Raises WaitTimeout when the time is up, or would be after a pause."""
+        if self._end is not None and self._now() + pause > self._end:
+            raise WaitTimeout(
+                f"Run {self._run} was waited for {self._timeout_seconds:g} s: {why}.", code="wait_timeout"
+            )
+
+    def at_most(self, seconds: float) -> float:
+        return seconds if self._end is None else min(seconds, max(self._end - self._now(), 0.05))
 
 
 class EventReader:

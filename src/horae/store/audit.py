@@ -8,10 +8,11 @@ unnoticed for that moment only; after it, an edit or a deletion breaks the chain
 
 from __future__ import annotations
 
+import json
 from typing import Any, TypeVar
 
 from horae.core.audit import GENESIS, link, written
-from horae.ports import Asked
+from horae.ports import Asked, Rehearsed
 from horae.store.database import Note, Row, Rows, Statement, Steps, Transaction, reading, transaction
 
 T = TypeVar("T")
@@ -107,7 +108,23 @@ def audited(asked: Asked | None, tenant: str, inner: Transaction[T]) -> Transact
 
 
 @transaction
-def _audited(asked: Asked, tenant: str, inner: Transaction[T]) -> Steps[T]:
+def rehearsed(inner: Transaction[T]) -> Steps[T]:
+    """The same verb, undone at its end by an exception, which tells what it would have done."""
+    result, notes = yield from _noted(inner)
+    changes = [
+        {
+            "action": note.action,
+            "target": note.target,
+            "before": json.loads(written(note.before) or "null"),
+            "after": json.loads(written(note.after) or "null"),
+        }
+        for note in notes
+    ]
+    raise Rehearsed(changes, result)
+
+
+def _noted(inner: Transaction[T]) -> Steps[tuple[T, list[Note]]]:
+    """What a verb answers, and what it noted in passing."""
     steps: Steps[T] = inner.steps()
     notes: list[Note] = []
     rows: Rows | None = None
@@ -115,13 +132,17 @@ def _audited(asked: Asked, tenant: str, inner: Transaction[T]) -> Steps[T]:
         try:
             query = next(steps) if rows is None else steps.send(rows)
         except StopIteration as end:
-            result: T = end.value
-            break
+            return end.value, notes
         if isinstance(query, Note):
             notes.append(query)
             rows = []
         else:
             rows = yield query
+
+
+@transaction
+def _audited(asked: Asked, tenant: str, inner: Transaction[T]) -> Steps[T]:
+    result, notes = yield from _noted(inner)
     if notes:
         yield WRITE(
             tenant=tenant,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from horae.store.database import Statement, Steps, transaction
+from horae.store.database import Statement, Steps, reading, transaction
+from horae.store.quotas import ADD_JOBS
 
 FIRST_JOB = 10_000_000  # so that numbers have the same length, and ids sort as they do
 
@@ -52,6 +53,32 @@ FROM made
 WHERE chance BETWEEN 94 AND 95
 """)
 
+# By their ids, which no other job has.
+MADE_UP = Statement("""
+SELECT id, state
+FROM jobs
+WHERE tenant = :tenant AND id >= 'demo-' AND id < 'demo.'
+ORDER BY id
+LIMIT :most
+""")
+
+COUNT = Statement("SELECT count(*) AS n FROM jobs WHERE tenant = :tenant AND id >= 'demo-' AND id < 'demo.'")
+
+_RUNS = "SELECT h.id FROM history h JOIN {rows:gone(id text)} ON h.job_id = gone.id"
+
+# What hangs on finished runs before these, and jobs last: a clearing that broke off finds them again.
+CLEAR = (
+    *(Statement(f"DELETE FROM {table} WHERE run_id IN ({_RUNS})") for table in ("attempts", "logs", "dead_letters")),
+    *(
+        Statement(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM {{rows:gone(id text)}})")
+        for table, column in (
+            ("history", "job_id"), ("runs", "job_id"), ("timers", "job_id"), ("called_off", "job_id"),
+            ("chains", "job_id"), ("job_labels", "job_id"), ("job_versions", "job_id"), ("events", "job_id"),
+            ("jobs", "id"),
+        )
+    ),
+)  # fmt: skip
+
 # Plans that were made for empty tables are not for full ones; by itself PostgreSQL would look a minute later.
 LOOK_AT_JOBS, LOOK_AT_RUNS = Statement("ANALYZE jobs"), Statement("ANALYZE history")
 
@@ -60,6 +87,22 @@ LOOK_AT_JOBS, LOOK_AT_RUNS = Statement("ANALYZE jobs"), Statement("ANALYZE histo
 def settle() -> Steps[None]:
     yield LOOK_AT_JOBS()
     yield LOOK_AT_RUNS()
+
+
+@reading
+def count(tenant: str) -> Steps[int]:
+    return int((yield COUNT(tenant=tenant))[0]["n"])
+
+
+@transaction
+def clear(tenant: str, most: int) -> Steps[int]:
+    """Some of the made-up jobs and all that became of them. The answer is how many jobs; 0 when none is left."""
+    jobs = yield MADE_UP(tenant=tenant, most=most)
+    if jobs:
+        for statement in CLEAR:
+            yield statement(gone=[(job["id"],) for job in jobs])
+        yield ADD_JOBS(tenant=tenant, n=-sum(job["state"] != "deleted" for job in jobs))
+    return len(jobs)
 
 
 @transaction

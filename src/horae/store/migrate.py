@@ -68,9 +68,15 @@ async def check_schema(database: Database) -> None:
     if database.dialect == "sqlite" and applied - {migration.number for migration in known}:
         hint = "Use the release that wrote it last, or newer; or name another file."
         raise Invalid([Fault("HORAE_DATABASE_URL", "The file was written by a newer horae.", hint)], "settings")
-    missing = [migration.name for migration in known if migration.number not in applied]
-    if missing:
-        raise Unavailable(f"The schema lacks {', '.join(missing)}: run `horae migrate`.")
+    lacking = [migration.name for migration in known if migration.number not in applied]
+    if lacking:
+        raise Unavailable(f"The schema lacks {', '.join(lacking)}: run `horae migrate`.")
+
+
+async def missing(database: Database) -> list[str]:
+    """The names of what is still to be applied."""
+    applied = await database.run(_applied())
+    return [migration.name for migration in migrations(database.dialect) if migration.number not in applied]
 
 
 HAS_TABLE = Statement(

@@ -6,11 +6,11 @@ from horae.ports import Held, LogPieces
 from horae.store.database import Row, Statement, Steps, reading, statement, transaction
 from horae.store.results import LOG
 
-# As the heartbeat of other workers, but one that was asked to drain goes on draining: it cannot say so itself.
+# As the heartbeat of other workers, but one that was asked to drain, or said once that it does, goes on draining.
 KEEP_ALIVE = Statement("""
 UPDATE workers
 SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
-    state = CASE WHEN state = 'drain' THEN 'draining' ELSE state END
+    state = CASE WHEN :is_draining OR state = 'drain' THEN 'draining' ELSE state END
 WHERE id = :id AND expires_us > horae_now() AND state <> 'left'
 RETURNING state
 """)
@@ -63,9 +63,9 @@ VALUES (:run_id, :attempt, :seq, horae_now(), :text, :held)
 
 
 @statement
-def beat_known(worker: str, running: int, ttl_us: int) -> Steps[str | None]:
+def beat_known(worker: str, running: int, ttl_us: int, *, is_draining: bool = False) -> Steps[str | None]:
     """As `beat`, of a worker that must have joined before: its state, or None when the fleet does not know it."""
-    rows = yield KEEP_ALIVE(id=worker, ttl_us=ttl_us, running=running)
+    rows = yield KEEP_ALIVE(id=worker, ttl_us=ttl_us, running=running, is_draining=is_draining)
     return rows[0]["state"] if rows else None
 
 

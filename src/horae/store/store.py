@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, replace
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from horae.core.audit import Chain
-from horae.ports import Answer, Asked, Beat, JsonObject, Leases, Once, WorkerState
+from horae.ports import Answer, Asked, Beat, JsonObject, Leases, Once, Rehearsed, WorkerState
 from horae.store import (
     audit,
     backfill,
@@ -86,10 +86,21 @@ def _change(
     prepare: Callable[Concatenate[str, P], Transaction[T]], *, is_walled: bool = True
 ) -> Callable[Concatenate[Store, Asked | None, str, P], Awaitable[T]]:
     """A verb that people ask for, on things of one tenant. It is written down who asked; with an idempotency key it
-    is done once, however often it is asked.
+    is done once, however often it is asked. A dry one is undone, and ends in `Rehearsed` if it would change something.
     """
 
+    async def rehearse(store: Store, wanted: Transaction[T], tenant: str) -> T:
+        try:
+            return await store.database.run(replace(audit.rehearsed(wanted), tenant=tenant if is_walled else None))
+        except Rehearsed as done:
+            if done.changes:
+                raise
+            # Nothing to tell: what the verb answers says why.
+            return cast("T", done.result)
+
     def run(self: Store, asked: Asked | None, tenant: str, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        if asked is not None and asked.is_dry:
+            return rehearse(self, prepare(tenant, *args, **kwargs), tenant)
         noted = audit.audited(asked, tenant, prepare(tenant, *args, **kwargs))
         guarded = once.guarded(asked.once if asked else None, noted)
         return self.database.run(replace(guarded, tenant=tenant if is_walled else None))
@@ -259,8 +270,8 @@ class Store:
     def beat(self, worker: WorkerState, ttl_us: int) -> Awaitable[Beat]:
         return self.control.run(fleet.beat(worker, ttl_us))
 
-    def beat_known(self, worker: str, running: int, ttl_us: int) -> Awaitable[str | None]:
-        return self.control.run(remote.beat_known(worker, running, ttl_us))
+    def beat_known(self, worker: str, running: int, ttl_us: int, *, is_draining: bool = False) -> Awaitable[str | None]:
+        return self.control.run(remote.beat_known(worker, running, ttl_us, is_draining=is_draining))
 
     def retire(self, worker: str) -> Awaitable[None]:
         return self.control.run(remote.retire(worker))
@@ -279,6 +290,8 @@ class Store:
 
     make_runs = _verb(demo.finished)
     settle_runs = _verb(demo.settle)
+    count_made_up = _verb(demo.count)
+    clear_made_up = _verb(demo.clear)
 
     async def make_days(self, days: int) -> None:
         """Only PostgreSQL keeps days apart."""

@@ -211,6 +211,7 @@ def try_out(tenant: str, word: str, delivery_id: str) -> Steps[str]:
     """A message that tells of nothing, to see whether messages arrive."""
     row = yield from _hold(tenant, word)
     yield TRY(id=delivery_id, tenant=tenant, webhook_id=row["id"], event=TEST)
+    yield note("webhook.tested", row["id"])
     return delivery_id
 
 

@@ -72,6 +72,7 @@ class RemoteWorkers:
         self._lines = Lines(store, guard)
         self._may_claim = may_claim
         self._news = asyncio.Event()
+        self._waiting: dict[str, asyncio.Event] = {}
 
     def wake(self) -> None:
         """There is something new for those that wait."""
@@ -85,6 +86,22 @@ class RemoteWorkers:
         worker = worker_id(tenant, ask.worker)
         state = await self._join(worker, ask)
         await self._give_back_strays(worker, ask.holds)
+        drains = self._waiting[worker] = asyncio.Event()
+        try:
+            return await self._claim(tenant, worker, ask, state, drains, is_over)
+        finally:
+            if self._waiting.get(worker) is drains:
+                del self._waiting[worker]
+
+    async def _claim(
+        self,
+        tenant: str,
+        worker: str,
+        ask: Ask,
+        state: str,
+        drains: asyncio.Event,
+        is_over: Callable[[], Awaitable[bool]],
+    ) -> Given:
         clock = asyncio.get_running_loop().time
         end, beaten = clock() + ask.wait_seconds, clock()
         room = ask.slots - len(ask.holds)
@@ -99,7 +116,7 @@ class RemoteWorkers:
                 break
             await self._sleep(min(pause, remaining))
             has_waited = True
-            if clock() - beaten >= self.pace.heartbeat_seconds:
+            if drains.is_set() or clock() - beaten >= self.pace.heartbeat_seconds:
                 state, beaten = await self._stay(worker, ask), clock()
         return Given(worker, [], state != "active")
 
@@ -179,12 +196,19 @@ class RemoteWorkers:
 
     # While they run
 
-    async def heartbeat(self, tenant: str, name: str, runs: dict[str, int]) -> tuple[list[State], bool]:
-        """What became of each run, by its fence; and whether the worker should drain."""
+    async def heartbeat(
+        self, tenant: str, name: str, runs: dict[str, int], *, is_draining: bool = False
+    ) -> tuple[list[State], bool]:
+        """What became of each run, by its fence; and whether the worker should drain. One that says so itself has a
+        claim of its own that waits answered at once.
+        """
         worker = worker_id(tenant, name)
-        state = await self._store.beat_known(worker, len(runs), self._ttl_us)
+        state = await self._store.beat_known(worker, len(runs), self._ttl_us, is_draining=is_draining)
         if state is None:
             raise _given_up()
+        if is_draining and worker in self._waiting:
+            self._waiting[worker].set()
+            self.wake()
         held = await self._store.held(tenant, list(runs))
         mine = {id_: run for id_, run in held.items() if run.worker == worker and run.token == runs[id_]}
         specs = await self._opener.specs((run.job_id, run.version) for run in mine.values())

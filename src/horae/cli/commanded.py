@@ -1,0 +1,50 @@
+"""What the server tells people to call, in the words of the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+# Method and path as hints have them, `*` for a name: the command, with the name at its end.
+COMMANDS = {
+    "POST /jobs": "horae job create NAME",
+    "POST /jobs:batch": "horae apply FILE",
+    "PUT /jobs/*": "horae job edit *",
+    "PATCH /jobs/*": "horae job edit *",
+    "POST /jobs/*/pause": "horae pause *",
+    "POST /jobs/*/resume": "horae resume *",
+    "POST /keys": "horae key create NAME --role ROLE",
+    "POST /webhooks": "horae webhook create NAME --to URL --event EVENT",
+    "PUT /calendars/*": "horae calendar set *",
+    "PUT /secrets/*": "horae secret set *",
+    "PATCH /tenants/*": "horae tenant edit *",
+}
+FLAGS = {"until": "--until", "reason": "--reason", "exclude": "--exclude"}
+
+# A path ends before the full stop of its sentence.
+_CALL = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) (/[^\s{,]*[^\s{,.;])( \{.*\})?")
+
+
+def in_commands(text: str) -> str:
+    """The same text with every call that has a command as that command."""
+    return _CALL.sub(_command, text)
+
+
+def _command(match: re.Match[str]) -> str:
+    method, path, body = match.groups()
+    kind, *rest = path.removeprefix("/").split("/")
+    word = f"{method} /{'/'.join([kind, *('*' if number == 0 else part for number, part in enumerate(rest))])}"
+    if word not in COMMANDS:
+        return match[0]
+    command = COMMANDS[word].replace("*", rest[0] if rest else "")
+    return " ".join([command, *_flags(body or "")])
+
+
+def _flags(body: str) -> list[str]:
+    try:
+        fields = json.loads(body or "{}")
+    except ValueError:
+        return []
+    given = [(name, each) for name, value in fields.items() for each in (value if isinstance(value, list) else [value])]
+    return [f"{FLAGS[name]} {shlex.quote(str(value))}" for name, value in given if name in FLAGS]
