@@ -51,7 +51,7 @@ class Cron:
     seed: str  # empty unless an `H` depends on it
 
     def __hash__(self) -> int:
-        # Texts remember their hashes; all fields would cost more than the memo lookup. Crowds may share a text with `H`.
+        # Texts remember their hashes; all fields would cost more than the memo lookup. Crowds share a text with `H`.
         return hash(self.text) ^ hash(self.seed)
 
 
