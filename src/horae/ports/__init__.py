@@ -26,7 +26,7 @@ from horae.ports.messages import Delivered, Message, MessageStore, Sender
 from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
 from horae.ports.remote import Ask, Closing, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
 from horae.ports.results import Again, Ending, LogChunk, ResultStore
-from horae.ports.rows import JsonObject, Page, StoredRow
+from horae.ports.rows import JobPage, JsonObject, Page, StoredRow
 from horae.ports.upkeep import Chores, JanitorStore, LogCloser, StaleJob
 from horae.ports.views import AccessStore, Happened, LetterGroups, Schedules, Series, Standing, ViewStore
 
@@ -57,6 +57,7 @@ __all__ = [
     "Held",
     "JanitorStore",
     "JobEditor",
+    "JobPage",
     "JobStore",
     "JsonObject",
     "KeyStore",

@@ -8,7 +8,7 @@ from horae.core.access import DEFAULT_TENANT
 from horae.core.audit import difference
 from horae.core.errors import Conflict, NotFound
 from horae.core.job import PRIORITY_NAME, read_bucket
-from horae.store.database import Row, Rows, Statement, Steps, note, reading, transaction
+from horae.store.database import Row, Rows, Statement, Steps, note, transaction, viewing
 from horae.store.quotas import FORGET_JOBS, lines_of
 
 # The tenant `default` is there without anybody having made it.
@@ -132,12 +132,12 @@ def _plain(name: str, value: Any) -> Any:
     return bool(value) if name == "is_paused" else value
 
 
-@reading
+@viewing
 def listed(after: str | None, most: int) -> Steps[Rows]:
     return (yield LIST(after=after or "", most=most))
 
 
-@reading
+@viewing
 def one(tenant: str) -> Steps[Row]:
     rows = yield READ(tenant=tenant)
     if not rows:
@@ -161,7 +161,7 @@ def change_queue(tenant: str, queue: str, fields: dict[str, Any]) -> Steps[None]
         yield note("queue.changed", queue, *difference(before, after))
 
 
-@reading
+@viewing
 def queues(tenant: str) -> Steps[list[dict[str, Any]]]:
     """Every queue that a job of the tenant uses or that has a limit, with what waits and what runs."""
     lines = yield from lines_of(tenant)
