@@ -42,12 +42,36 @@ async def test_a_search_for_jobs_that_never_ran_breaks_off_and_goes_on(
     ordered, _ = await all_pages(store, {}, sort, 100)
     assert whole == [job for job in ordered if jobs.index(job) % 5 == 0]
 
-    monkeypatch.setattr(job_lists, "SEARCHED", 3)
+    monkeypatch.setitem(job_lists.SEARCHED, job_lists.NEVER_RUN, 3)
     for most in (1, 2, 100):
         parts, pages = await all_pages(store, {"health": "never_run"}, sort, most)
         assert parts == whole
         assert pages >= 5
         assert (await all_pages(store, {}, sort, 100))[0] == ordered
+
+
+@pytest.mark.parametrize("sort", SORTS)
+async def test_a_search_for_completed_jobs_breaks_off_and_goes_on(
+    store: Store, world: World, clock: StoreClock, monkeypatch: pytest.MonkeyPatch, sort: str
+) -> None:
+    schedules = ("@manual", "@every 7m", "@now", "@now")
+    jobs = [await world.job(name=f"n{number * 7 % 23:02d}", schedule=schedules[number % 4]) for number in range(23)]
+    await world.settle(await world.claim())
+    await world.run_now(jobs[2])
+    await store.pause_job(None, TENANT, jobs[3], "test", None, None)
+    ordered, _ = await all_pages(store, {}, sort, 100)
+    completed = [job for job in ordered if jobs.index(job) % 4 > 1 and job != jobs[3]]
+    rows = (await store.jobs(TENANT, {}, sort, None, 100)).rows
+    assert completed == [row["id"] for row in rows if row["status"] == "COMPLETED"]
+
+    for searched, least in ((100, 1), (3, 3)):
+        monkeypatch.setitem(job_lists.SEARCHED, job_lists.COMPLETED, searched)
+        for most in (1, 2, 100):
+            parts, pages = await all_pages(store, {"status": "COMPLETED"}, sort, most)
+            assert parts == completed
+            assert pages >= least
+        both, _ = await all_pages(store, {"status": "COMPLETED", "health": "never_run"}, sort, 2)
+        assert both == []
 
 
 async def test_jobs_are_found_late_whether_few_runs_wait_or_many(

@@ -34,7 +34,6 @@ _LABELLED = "SELECT l.job_id FROM job_labels l WHERE l.tenant = :tenant AND l.la
 _STATUS = {
     "CANCELLED": "j.state = 'deleted'",
     "PAUSED": _PAUSED,
-    "COMPLETED": f"j.state <> 'deleted' AND {_HAS_SCHEDULE} AND NOT {_PAUSED} AND {_IS_USED_UP}",
     "SCHEDULED": f"j.state <> 'deleted' AND NOT {_PAUSED} AND NOT ({_HAS_SCHEDULE} AND {_IS_USED_UP})",
 }
 _LATE = """r.tenant = :tenant AND r.state = 'queued' AND r.attempt = 0 AND r.id < :late_id AND r.run_at_us < :late_us"""
@@ -47,15 +46,8 @@ _HEALTH = {
     # When many are late: job by job, as the page is full after a few of them.
     "very late": f"""{_STATUS["SCHEDULED"]} AND (t.due_us < :late_us
         OR CASE WHEN EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND {_LATE}) THEN true ELSE false END)""",
-    "never_run": "t.fired = 0",
 }
 LATE_US = 60_000_000
-# Of those that never fired, looked at one by one, and in one page of so many alone: a run on request may be anywhere
-# in the history. CASE, as a join would read all of it.
-_NEVER_RAN = """CASE WHEN NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = c.id AND r.state = 'running')
-     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = c.id AND h.status <> 'skipped')
-     THEN true ELSE false END"""
-SEARCHED = 5000
 FILTERS = {f"status {name}": text for name, text in _STATUS.items()} | {
     **{f"health {name}": text for name, text in _HEALTH.items()},
     "search": "lower(j.name) LIKE :search ESCAPE '\\'",
@@ -67,6 +59,19 @@ FILTERS = {f"status {name}": text for name, text in _STATUS.items()} | {
     "due_before_us": f"""{_STATUS["SCHEDULED"]} AND (t.due_us < :due_before_us
         OR j.id IN (SELECT s.job_id FROM staged s WHERE s.due_us < :due_before_us))""",
 }
+
+# Of these the filter is only what every candidate has. The rest must look at job after job, so it is asked of so many
+# in one page and of no more: the page then is short, or empty, and says where to go on. CASE, as a join would read the
+# whole history: a run on request may be anywhere in it.
+NEVER_RUN, COMPLETED = "health never_run", "status COMPLETED"
+FILTERS |= {NEVER_RUN: "t.fired = 0", COMPLETED: f"j.state <> 'deleted' AND {_HAS_SCHEDULE}"}
+WANTED = {
+    NEVER_RUN: """CASE WHEN NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND r.state = 'running')
+        AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = j.id AND h.status <> 'skipped')
+        THEN true ELSE false END""",
+    COMPLETED: f"CASE WHEN NOT {_PAUSED} AND {_IS_USED_UP} THEN true ELSE false END",
+}
+SEARCHED = {NEVER_RUN: 5000, COMPLETED: 20_000}
 
 # A rare label leads to its jobs; a common one is looked up in memory, job by job (CASE keeps it from becoming a join).
 # How many jobs have a label, up to where it is no longer rare.
@@ -105,7 +110,6 @@ NAME = Statement("SELECT name FROM jobs WHERE id = :id AND tenant = :tenant")
 
 Place = tuple[Any, ...]
 After = tuple[Any, str]
-NEVER_RUN = "health never_run"
 
 
 class Found(NamedTuple):
@@ -128,14 +132,16 @@ def statement_of(walk: str, filters: frozenset[str], *, is_descending: bool, has
         conditions.append(f"({', '.join(keys)}) {than} ({place})")
     needs_staged = any(" staged s" in f" {text}" for text in (source, *conditions))
     order = ", ".join(f"{key} {direction}" for key in keys)
+    wanted = " AND ".join(["true", *(WANTED[name] for name in sorted(filters & WANTED.keys()))])
     found = (
-        f"SELECT j.id, t.shard, {keys[0]} AS place FROM {source} "
+        f"SELECT j.id, t.shard, {keys[0]} AS place, {wanted} AS is_wanted FROM {source} "
         f"WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :most"
     )
-    if NEVER_RUN in filters:
+    if filters & WANTED.keys():
         names = ("place", "shard", "id") if "t.shard" in keys else ("place", "id")
         order = ", ".join(f"c.{name} {direction}" for name in names)
-        found = f"SELECT c.*, {_NEVER_RAN} AS is_wanted FROM ({found}) AS c ORDER BY {order}"
+        numbered = f"SELECT c.*, row_number() OVER (ORDER BY {order}) AS number FROM ({found}) AS c"
+        found = f"SELECT * FROM ({numbered}) AS n WHERE n.is_wanted OR n.number = :most ORDER BY n.number"
     return Statement(f"{_STAGED if needs_staged else ''} {found}")
 
 
@@ -197,11 +203,13 @@ class _Search:
     def walk(self, walk: str, place: Place | None, most: int) -> Steps[Found]:
         statement = statement_of(walk, self._filters, is_descending=self.is_descending, has_place=place is not None)
         places = {f"place_{at}": value for at, value in enumerate(place or ())}
-        if NEVER_RUN not in self._filters:
+        slow = self._filters & WANTED.keys()
+        if not slow:
             return Found((yield statement(**self._given, **places, most=most)))
-        looked_at = yield statement(**self._given, **places, most=SEARCHED)
-        rows = [row for row in looked_at if row["is_wanted"]]
-        return Found(rows[:most], looked_at[-1] if len(looked_at) == SEARCHED else None)
+        searched = min(SEARCHED[name] for name in slow)
+        rows = yield statement(**self._given, **places, most=searched)
+        wanted = [row for row in rows if row["is_wanted"]][:most]
+        return Found(wanted, rows[-1] if rows and rows[-1]["number"] == searched else None)
 
     def name_of(self, id_: str) -> Steps[Place]:
         rows = yield NAME(id=id_, tenant=self._given["tenant"])
