@@ -177,13 +177,15 @@ def seal(most: int) -> Steps[int]:
 def entries(tenant: str, filters: dict[str, Any], before_id: int | None, most: int) -> Steps[Page]:
     """Newest first. `actions` of the filters is the pattern of a whole family, such as `job.%`."""
     given = {**filters, "tenant": tenant, "before_id": before_id, "most": most + 1}
+    is_filtered = any(value is not None for value in filters.values())
     if given.pop("target", None) is not None:
         rows = yield LIST_OF_TARGET(**given, target=filters["target"], searched=ALL)
     else:
-        rows = yield LIST(**given, searched=SEARCHED)
+        # What the walk itself finds needs no search.
+        rows = yield LIST(**given, searched=SEARCHED if is_filtered else most + 1)
     if len(rows) > most:
         return Page(rows[:most], str(rows[most - 1]["id"]))
-    if filters.get("target") is not None:
+    if filters.get("target") is not None or not is_filtered:
         return Page(rows, None)
     end = yield END_OF_SEARCH(tenant=tenant, before_id=before_id, searched=SEARCHED - 1)
     return Page(rows, str(end[0]["id"]) if end else None)

@@ -110,13 +110,14 @@ async def test_a_search_through_a_long_log_breaks_off_and_goes_on(admin: Client,
     await admin.post("/jobs/j1/pause")
     monkeypatch.setattr(audit, "SEARCHED", 3)
 
-    for query, wanted in (("action=job.created", 9), ("action=job.paused", 2), ("actor=nobody", 0), ("", 11)):
+    expected = {"action=job.created": (9, 4), "action=job.paused": (2, 4), "actor=nobody": (0, 4), "": (11, 3)}
+    for query, wanted in expected.items():
         found, cursor, pages = [], "", 0
         while cursor is not None:
             page = (await admin.get(f"/audit?{query}&limit=5&cursor={cursor}")).json()
             found += [entry["id"] for entry in page["entries"]]
             cursor, pages = page["next_cursor"], pages + 1
-        assert (len(found), pages) == (wanted, 4)
+        assert (len(found), pages) == wanted
         assert found == sorted(found, reverse=True)
 
 
