@@ -769,8 +769,8 @@ export type Tenant = {
   usage: {
     jobs: number | null;
   };
-  created_at: string;
-  updated_at: string;
+  created_at: string | null;
+  updated_at: string | null;
 };
 
 export type TenantList = {

@@ -20,6 +20,8 @@ from horae.store.store import Store
 from horae.telemetry import log, oops, runs_in_hand, store_away, store_back, warn
 from horae.vault import Vault
 from horae.worker.loop import Worker, WorkerSettings
+from horae.worker.opening import Opener
+from horae.worker.pieces import Redactors
 from horae.worker.remote import RemoteWorkers
 from horae.worker.secrets import Secrets
 
@@ -172,7 +174,9 @@ class Node:
         settings = self._settings
         self.shards = shards = Shards(self._store, self._new_id(), settings.lease_seconds, self.guard)
         planner = Planner(self._store, shards, self.guard, settings.lookahead_seconds, self.wake)
-        janitor = Janitor(self._store, shards, self.guard, settings.retention_days * 86_400)
+        secrets = Secrets(self._store, self._tools.vault)
+        close_logs = Redactors(Opener(self._store, secrets), secrets).close
+        janitor = Janitor(self._store, shards, self.guard, settings.retention_days * 86_400, close_logs)
 
         async def keep() -> float:
             had = len(shards.held)

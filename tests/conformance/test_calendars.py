@@ -11,6 +11,7 @@ import pytest
 from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Invalid, NotFound
 from horae.core.job import Definition
+from horae.ports import Closing
 from horae.scheduler.janitor import Janitor
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
@@ -25,7 +26,11 @@ async def next_day(store: Store, job: str) -> str | None:
 async def janitor_works(world: World, store: Store) -> None:
     await world.plan()
     world.guard.held = None
-    await Janitor(store, world.shards, world.guard, 86_400).tick()
+
+    async def close_logs(runs: object) -> Closing:
+        raise AssertionError(runs)
+
+    await Janitor(store, world.shards, world.guard, 86_400, close_logs).tick()
 
 
 async def test_a_job_follows_its_calendar_and_each_change_of_it(world: World, store: Store) -> None:

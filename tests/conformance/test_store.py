@@ -115,12 +115,12 @@ async def test_misfires_follow_the_policy(world: World, clock: StoreClock) -> No
         return [(r["status"], r["reason"], r["skip_count"]) for r in reversed(rows) if r["due_us"] <= clock.now_us]
 
     assert shape(await world.runs(skip)) == [("skipped", "scheduler_down", 10)]
-    assert shape(await world.runs(once)) == [("skipped", "scheduler_down", 9), ("queued", None, 0)]
+    assert shape(await world.runs(once)) == [("skipped", "scheduler_down", 9), ("queued", "no_worker", 0)]
     assert shape(await world.runs(catch)) == [
         ("skipped", "catch_up_expired", 5),
-        ("queued", None, 0),
-        ("queued", None, 0),
-        ("queued", None, 0),
+        ("queued", "no_worker", 0),
+        ("queued", "no_worker", 0),
+        ("queued", "no_worker", 0),
         ("skipped", "catch_up_expired", 2),
     ]
 
@@ -179,7 +179,8 @@ async def test_jobs_are_found_by_how_they_fare(world: World, store: Store, clock
 
     async def found(health: str) -> list[str]:
         filters = dict.fromkeys(("status", "search", "label", "type", "queue", "priority", "due_before_us"))
-        return [row["id"] for row in await store.jobs(TENANT, {**filters, "health": health}, "name", None, 10)]
+        page = await store.jobs(TENANT, {**filters, "health": health}, "name", None, 10)
+        return [row["id"] for row in page.rows]
 
     assert await found("failing") == [bad]
     assert await found("late") == []

@@ -183,7 +183,7 @@ async def _told(answer: Awaitable[Any]) -> Any:
 
 async def _listed(twin: Twin, sort: str, status: str | None) -> Any:
     filters = dict.fromkeys(JOB_FILTERS) | {"status": status}
-    return await twin.store.jobs(TENANT, filters, sort, None, 100)
+    return (await twin.store.jobs(TENANT, filters, sort, None, 100)).rows
 
 
 async def _settle(twin: Twin, number: int, status: str, reason: str | None) -> Any:

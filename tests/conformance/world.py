@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from horae.core.document import parse_job
@@ -10,11 +13,38 @@ from horae.core.timeguard import TimeGuard
 from horae.ports import Claimed, Ending, NewJob, NewRun, WorkerState
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
+from horae.store.database import Query, Steps, Transaction
 from horae.store.store import Store
 
 TENANT = "default"
 TTL_US = 15_000_000
 LATE_SECONDS = GRACE_US / 1e6 + 1
+
+
+@contextmanager
+def count_queries(store: Store) -> Iterator[list[Query]]:
+    """Every query that reaches the database meanwhile."""
+    seen: list[Query] = []
+    run = store.database.run
+
+    def counting(transaction: Transaction[Any]) -> Any:
+        def steps() -> Steps[Any]:
+            inner, rows = transaction.steps(), None
+            try:
+                while True:
+                    query = inner.send(rows)  # type: ignore[arg-type]
+                    seen.append(query)
+                    rows = yield query
+            except StopIteration as end:
+                return end.value
+
+        return run(replace(transaction, steps=steps))
+
+    store.database.run = counting  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        store.database.run = run  # type: ignore[method-assign]
 
 
 class World:

@@ -120,6 +120,24 @@ async def status(api: httpx2.AsyncClient, text: str, path: str = "/jobs", method
     return answer.status_code
 
 
+async def test_a_token_is_not_taken_for_a_key_in_the_record(api: httpx2.AsyncClient, issuer: LocalIssuer):
+    admin = {"Authorization": "Bearer admin"}
+    here = claims(issuer, org="default", realm={"groups": ["admin"]})
+    for more in ({"sub": "admin", "email": None}, {"sub": "admin", "email": "admin"}, {"preferred_username": "admin"}):
+        headers = {"Authorization": f"Bearer {token({**here, **more})}"}
+        assert (await api.post("/jobs", json={"type": "noop"}, headers=headers)).status_code == 201
+    assert (await api.post("/jobs", json={"type": "noop"}, headers=admin)).status_code == 201
+
+    entries = (await api.get("/audit?action=job.created", headers=admin)).json()["entries"]
+
+    own = ["oidc:user-1 (eve@example.com)", "oidc:admin", "oidc:admin"]
+    assert [entry["actor"] for entry in entries] == ["admin", *own]
+    refused = await api.post("/keys", json={"name": "oidc:admin", "role": "viewer"}, headers=admin)
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/name")
+    for nobody in ({"sub": ""}, {"sub": 7}):
+        assert await status(api, token({**here, **nobody})) == 401
+
+
 async def test_a_token_comes_in_with_the_tenant_and_role_of_its_claims(api: httpx2.AsyncClient, issuer: LocalIssuer):
     good = token(claims(issuer))
     made = await api.post("/jobs", json={"name": "a", "type": "noop"}, headers={"Authorization": f"Bearer {good}"})
@@ -127,7 +145,7 @@ async def test_a_token_comes_in_with_the_tenant_and_role_of_its_claims(api: http
     assert made.status_code == 201
     assert made.json()["tenant"] == "acme"
     versions = await api.get("/jobs/a/versions", headers={"Authorization": f"Bearer {good}"})
-    assert versions.json()["versions"][0]["actor"] == "eve@example.com"
+    assert versions.json()["versions"][0]["actor"] == "oidc:user-1 (eve@example.com)"
     assert await status(api, good, "/keys") == 403
     assert await status(api, token(claims(issuer), EC, "ES256", "ec-1")) == 200
     assert issuer.asked == 1

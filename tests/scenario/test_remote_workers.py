@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +10,6 @@ import httpx2
 import pytest
 
 from horae.api.access import Access, KeyAccess, key_hash
-from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
@@ -387,89 +385,3 @@ async def test_a_run_of_a_worker_of_the_house_cannot_be_ended_from_outside(api: 
 
     assert_problem(answer, 409, "stale_fence")
     assert (await status(api, run_id))["status"] == "RUNNING"
-
-
-# Secrets in their logs
-
-SECRET = "remote-secret-998877"
-
-
-async def given_secret(api: Api) -> dict[str, Any]:
-    """A run that knows a secret, and is held by a worker."""
-    assert (await api.put("secrets/RW", json={"value": SECRET})).status_code == 201
-    await given(api, target={"handler": "report", "args": {"token": "{{ secret.RW }}"}})
-    (run,) = await claim(api)
-    assert run["args"] == {"token": SECRET}
-    return run
-
-
-async def write(api: Api, run: dict[str, Any], seq: int, text: str) -> str:
-    """The log as it is shown after this piece."""
-    piece = {"fence": run["fence"], "seq": seq, "text": text}
-    answer = await api.post(f"runs/{run['run_id']}/log", json=piece)
-    assert (answer.status_code, answer.json().get("kept")) == (200, True), answer.text
-    return (await api.get(f"runs/{run['run_id']}/logs")).text
-
-
-async def kept(store: Store) -> str:
-    """All that the database has of logs."""
-
-    def everything() -> Any:
-        return (yield Statement("SELECT text, held FROM logs")())
-
-    return "\n".join(f"{row['text']} {row['held']}" for row in await store.database.run(Transaction(everything)))
-
-
-@pytest.mark.parametrize("size", [1, 3, 7, 19, 20, 64])
-async def test_a_secret_is_masked_however_its_log_is_cut_into_pieces(api: Api, store: Store, size: int):
-    run = await given_secret(api)
-    text = f"split {SECRET} done\n{SECRET}{SECRET} remote-secretary\nr"
-    seen = ""
-    async with client(store) as other:
-        for seq, start in enumerate(range(0, len(text), size), 1):
-            node = (api, other)[seq % 2]
-            now = await write(node, run, seq, text[start : start + size])
-            assert now.startswith(seen)
-            seen = now
-            assert "remote-secr" not in (await kept(store)).replace("remote-secreta", "")
-        await complete(other, run)
-
-    masked = "split *** done\n****** remote-secretary\nr"
-    assert (await api.get(f"runs/{run['run_id']}/logs")).text == masked
-    followed = (await api.get(f"runs/{run['run_id']}/logs", params={"follow": "true"})).text
-    pieces = [json.loads(line[6:]) for line in followed.splitlines() if line.startswith("data: ")]
-    assert "".join(piece.get("text", "") for piece in pieces) == masked
-
-
-async def test_pieces_that_are_sent_again_or_come_out_of_order_show_no_part_of_a_secret(api: Api, store: Store):
-    run = await given_secret(api)
-    await write(api, run, 1, "a line\nremote-secr")
-    await write(api, run, 1, "a line\nremote-secr")
-    await write(api, run, 2, "et-998877\n")
-    await write(api, run, 2, "et-998877\n")
-    await write(api, run, 4, "et-998877 and on\n")
-
-    assert await write(api, run, 3, "again remote-secr") == "a line\n***\nagain ****** and on\n"
-    assert "998877" not in await kept(store)
-
-
-@pytest.mark.parametrize("status", ["failed", "released", "cancelled"])
-async def test_what_only_looked_like_a_secret_is_shown_when_the_attempt_ends(api: Api, status: str):
-    run = await given_secret(api)
-    assert await write(api, run, 1, "the remote") == "the "
-    if status == "cancelled":
-        await api.post(f"runs/{run['run_id']}/cancel")
-    assert (await complete(api, run, status)).status_code == 200
-
-    assert (await api.get(f"runs/{run['run_id']}/logs")).text == "the remote"
-
-
-async def test_what_is_held_back_under_a_key_that_was_changed_is_masked(api: Api, store: Store):
-    run = await given_secret(api)
-    await write(api, run, 1, "the remote-")
-
-    def broken() -> Any:
-        yield Statement("UPDATE logs SET held = 'oldkey01.AAAA'")()
-
-    await store.database.run(Transaction(broken))
-    assert await write(api, run, 2, "secret\n") == "the ***secret\n"

@@ -133,8 +133,8 @@ ADMIN_SCHEMAS: dict[str, Schema] = {
             "tenant": TEXT,
             **_QUOTAS,
             "usage": record({"jobs": COUNT_OR_NULL}),
-            "created_at": TIME,
-            "updated_at": TIME,
+            "created_at": TIME_OR_NULL,
+            "updated_at": TIME_OR_NULL,
         }
     ),
     "TenantList": page("tenants", "Tenant"),

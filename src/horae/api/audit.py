@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from horae.api.body import check_instant
 from horae.api.operation import Call, Operation, Reply, get
-from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Parameter, bad_cursor, before_of, cut
+from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, Cursor, Parameter, bad_cursor, before_of
 from horae.api.schema_words import TIME
 from horae.api.shapes import audit_answer
 from horae.core.checks import short_text
@@ -46,9 +46,9 @@ class Audit:
         if before is not None and not (before.isascii() and before.isdecimal() and len(before) <= 18):
             raise bad_cursor("/query/cursor")
         before_id = None if before is None else int(before)
-        rows = await self._views.audit_entries(call.caller.tenant, _filters(call.query), before_id, limit + 1)
-        page, cursor = cut(rows, limit, "audit")
-        return Reply({"entries": [audit_answer(row) for row in page], "next_cursor": cursor})
+        page = await self._views.audit_entries(call.caller.tenant, _filters(call.query), before_id, limit)
+        cursor = None if page.before_id is None else Cursor("audit", None, page.before_id).text()
+        return Reply({"entries": [audit_answer(row) for row in page.rows], "next_cursor": cursor})
 
     async def export(self, call: Call) -> Response:
         return StreamingResponse(self._lines(call.caller.tenant), media_type="application/x-ndjson")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 
 import msgspec
 
@@ -15,7 +16,7 @@ from horae.core.document import schedule_of
 from horae.core.duration import format_duration, format_instant
 from horae.core.errors import Fault, Invalid
 from horae.core.forecast import Forecast, Span, left_at
-from horae.core.job import PRIORITY_NAME, Definition
+from horae.core.job import PRIORITY_NAME, Timing
 from horae.core.schedule import next_after
 from horae.ports import JsonObject, StoredRow, ViewStore
 
@@ -31,7 +32,7 @@ STAGED_AT_ONCE = 2000
 LONGEST_STRETCH_US = 3_600_000_000
 MOST_TIMES = 3600  # of one job in one stretch: each second of an hour
 
-_decode = msgspec.json.Decoder(Definition).decode
+_decode = msgspec.json.Decoder(Timing).decode
 _Key = tuple[str, int, int, int, int]
 
 
@@ -92,15 +93,31 @@ class Forecasts:
         return answer
 
     async def _count(self, tenant: str, span: Span) -> JsonObject:
-        forecast, after, jobs, is_complete = Forecast(span), None, 0, True
+        forecast, jobs, is_complete = Forecast(span), 0, True
         deadline = time.monotonic() + MOST_SECONDS
         await self._add_staged(tenant, forecast)
-        while True:
-            page = await self._views.schedules(tenant, span.until_us, after)
-            is_complete = await _in_slices(_add_jobs(forecast, page.rows), deadline)
-            jobs, after = jobs + len(page.rows), page.after
-            if after is None or not is_complete:
-                return await asyncio.to_thread(_answer, forecast, jobs, is_complete=is_complete)
+        async with aclosing(self._schedules(tenant, span.until_us)) as pages:
+            async for rows in pages:
+                is_complete = await _in_slices(_add_jobs(forecast, rows), deadline)
+                jobs += len(rows)
+                if not is_complete:
+                    break
+        is_complete = await _in_slices(forecast.count(), deadline) and is_complete
+        return await asyncio.to_thread(_answer, forecast, jobs, is_complete=is_complete)
+
+    async def _schedules(self, tenant: str, until_us: int) -> AsyncGenerator[list[StoredRow], None]:
+        """The next part is read while the one before it is counted."""
+        reading = asyncio.ensure_future(self._views.schedules(tenant, until_us, None))
+        try:
+            while True:
+                page = await reading
+                if page.after is not None:
+                    reading = asyncio.ensure_future(self._views.schedules(tenant, until_us, page.after))
+                yield page.rows
+                if page.after is None:
+                    return
+        finally:
+            reading.cancel()
 
     async def _add_staged(self, tenant: str, forecast: Forecast) -> None:
         span, after_id = forecast.span, ""
@@ -115,10 +132,10 @@ class Forecasts:
 
 def _due_in(found: dict[str, JsonObject], rows: list[StoredRow], from_us: int, until_us: int) -> Iterator[None]:
     for row in rows:
-        definition = _decode(row["spec"])
-        schedule = schedule_of(definition, row["id"], row["created_us"])
+        timing = _decode(row["spec"])
+        schedule = schedule_of(timing, row["id"], row["created_us"])
         due_us = next_after(schedule, max(row["due_us"], from_us) - 1)
-        most = None if definition.max_runs is None else definition.max_runs - row["fired"]
+        most = None if timing.max_runs is None else timing.max_runs - row["fired"]
         left = MOST_TIMES if most is None else left_at(schedule, row["due_us"], from_us, most)
         times: list[int] = []
         while due_us is not None and due_us < until_us and len(times) < left:
@@ -146,12 +163,13 @@ def _add_due(found: dict[str, JsonObject], row: StoredRow, job_id: str, times: l
 
 
 def _add_jobs(forecast: Forecast, rows: list[StoredRow]) -> Iterator[None]:
-    for row in rows:
-        definition = _decode(row["spec"])
-        most = None if definition.max_runs is None else definition.max_runs - row["fired"]
-        schedule = schedule_of(definition, row["id"], row["created_us"])
-        yield from forecast.add_job(schedule, row["due_us"], most, (row["priority"], row["queue"]))
-        yield
+    for number, row in enumerate(rows):
+        timing = _decode(row["spec"])
+        most = None if timing.max_runs is None else timing.max_runs - row["fired"]
+        schedule = schedule_of(timing, row["id"], row["created_us"])
+        forecast.add_job(schedule, row["due_us"], most, (row["priority"], row["queue"]))
+        if number % 20 == 0:
+            yield
 
 
 async def _in_slices(steps: Iterator[None], deadline: float) -> bool:

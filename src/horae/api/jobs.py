@@ -172,10 +172,9 @@ class Jobs:
     async def list(self, call: Call) -> Reply:
         sort, limit = call.query.get("sort", "name"), call.query.get("limit", DEFAULT_LIMIT)
         filters, after = job_filters(call.query), after_of(call.query, sort)
-        rows = await self._views.jobs(call.caller.tenant, filters, sort, after, limit + 1)
-        last = rows[limit - 1] if len(rows) > limit else None
-        cursor = None if last is None else Cursor(sort, last["place"], last["id"]).text()
-        return Reply({"jobs": [job_answer(row) for row in rows[:limit]], "next_cursor": cursor})
+        page = await self._views.jobs(call.caller.tenant, filters, sort, after, limit)
+        cursor = None if page.after is None else Cursor(sort, *page.after).text()
+        return Reply({"jobs": [job_answer(row) for row in page.rows], "next_cursor": cursor})
 
     async def get(self, call: Call) -> Reply:
         return await self._job(call, call.word("job"))

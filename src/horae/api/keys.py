@@ -13,7 +13,7 @@ from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, before_of, cut
 from horae.api.runs import refuse_past
 from horae.api.shapes import key_answer
 from horae.commands import Commands
-from horae.core.access import KEY_ROLES
+from horae.core.access import ISSUED, KEY_ROLES
 from horae.core.checks import choice, duration, integer, refuse, short_text
 from horae.core.duration import LONGEST_US, parse_duration
 from horae.core.errors import Fault, Invalid
@@ -28,6 +28,13 @@ SCOPES = (
     "jobs", "runs", "dead-letters", "schedules", "calendars", "forecast", "workers", "queues", "stats", "events",
     "history", "secrets", "webhooks", "deliveries", "signing-secret", "keys", "tenants", "audit",
 )  # fmt: skip
+
+
+def _name(value: Any, pointer: str) -> str:
+    name = str(short_text(value, pointer))
+    if name.startswith(ISSUED):
+        raise refuse(pointer, f"a name that does not begin with {ISSUED}, as those of tokens do", value, "deploy")
+    return name
 
 
 def _scopes(value: Any, pointer: str) -> tuple[str, ...]:
@@ -46,7 +53,7 @@ def _refuse_wider(call: Call, scopes: Sequence[str], pointer: str) -> None:
 
 
 FIELDS = {
-    "name": short_text,
+    "name": _name,
     "role": choice(*KEY_ROLES),
     "scopes": _scopes,
     "expires_at": check_instant,

@@ -12,7 +12,7 @@ from typing import Any
 
 from horae.api.problems import Refused, Unauthorized
 from horae.commands import Caller
-from horae.core.access import ROLES
+from horae.core.access import ISSUED, ROLES
 from horae.core.checks import check_token
 from horae.core.errors import Denied, Invalid, Unavailable
 from horae.core.rate import SECOND_US
@@ -84,6 +84,8 @@ class OidcTokens:
             )
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
             raise Unauthorized from None
+        if not isinstance(claims["sub"], str) or not claims["sub"]:
+            raise Unauthorized
         return claims
 
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
@@ -98,7 +100,7 @@ class OidcTokens:
         except (ValueError, Invalid):
             detail = f'The token is good, but its claim "{self._issuer.tenant_claim}" does not name one tenant.'
             raise Denied(detail) from None
-        return Caller(tenant, _name(claims), role, tenant)
+        return Caller(tenant, _actor(claims), role, tenant)
 
 
 class _Clock:
@@ -206,7 +208,14 @@ def _words(value: Any) -> list[str]:
     return [each for each in values if isinstance(each, str)]
 
 
-def _name(claims: Mapping[str, Any]) -> str:
-    """For the record; nothing is decided by it."""
-    name = next((claims[key] for key in ("email", "preferred_username", "sub") if isinstance(claims.get(key), str)), "")
-    return "".join(letter if letter.isprintable() else "?" for letter in name[:200]) or "unnamed"
+def _actor(claims: Mapping[str, Any]) -> str:
+    """For the record; nothing is decided by it. No key has a name like this, and a subject is nobody else's."""
+    subject, name = _shown(claims["sub"]), ""
+    for key in ("email", "preferred_username"):
+        name = name or _shown(claims.get(key))
+    return f"{ISSUED}{subject}" if name in ("", subject) else f"{ISSUED}{subject} ({name})"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else ""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:255])

@@ -140,7 +140,7 @@ def tenant() -> None:
 @click.pass_obj
 def list_tenants(session: Session) -> None:
     """Tenants by name, with what they use."""
-    session.out.rows(session.client.pages("/tenants", "tenants", None), TENANTS, "tenant", "No tenants but `default`.")
+    session.out.rows(session.client.pages("/tenants", "tenants", None), TENANTS, "tenant", "No tenants.")
 
 
 @tenant.command("show")

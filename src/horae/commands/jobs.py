@@ -15,7 +15,7 @@ from horae.core.aliases import WHOLE
 from horae.core.answered import Standing
 from horae.core.document import change_job, first_due, schedule_of, schedule_type
 from horae.core.egress import Allow
-from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, NotFound
+from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, Limited, NotFound
 from horae.core.job import Definition
 from horae.core.templates import Templates
 from horae.ports import JobStore, NewJob, Once
@@ -155,6 +155,8 @@ def _answer(saved: dict[str, Any]) -> str | HoraeError:
         return str(saved["job_id"])
     if saved["code"] == "quota_jobs":
         return Denied(saved["detail"], saved["code"])
+    if saved["code"] == "quota_queued":
+        return Limited(saved["detail"], saved["code"], 1)
     if saved["faults"]:
         return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
     return Conflict(saved["detail"], saved["code"])

@@ -26,6 +26,8 @@ ROLE_WORDS = {
 DEFAULT_TENANT = "default"
 KEY_MARK = "horae_"
 KEY_BYTES = 32
+# How the record names those who came with a token of an issuer.
+ISSUED = "oidc:"
 _SHOWN = 8
 _REMOTE = "remote"
 

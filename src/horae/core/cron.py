@@ -51,8 +51,8 @@ class Cron:
     seed: str  # empty unless an `H` depends on it
 
     def __hash__(self) -> int:
-        # A text remembers its hash; hashing every field would cost more than the memo lookup it serves.
-        return hash(self.text)
+        # Texts remember their hashes; all fields would cost more than the memo lookup. Crowds share a text with `H`.
+        return hash(self.text) ^ hash(self.seed)
 
 
 class Unit(NamedTuple):

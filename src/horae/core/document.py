@@ -31,7 +31,7 @@ from horae.core.checks import FIELDS, Collector, check_size, refuse
 from horae.core.duration import format_duration, format_instant, parse_instant
 from horae.core.egress import Allow, check_url
 from horae.core.errors import Fault, Invalid
-from horae.core.job import Definition
+from horae.core.job import Definition, Timing
 from horae.core.schedule import At, Dst, Schedule, kind, next_after, parse_schedule
 from horae.core.sound import unsound
 from horae.core.targets import check_target, normalize_target
@@ -96,7 +96,7 @@ def render_definition(definition: Definition) -> dict[str, Any]:
 
 
 def schedule_of(
-    definition: Definition, job_id: str, created_us: int, without: frozenset[int] = frozenset()
+    definition: Definition | Timing, job_id: str, created_us: int, without: frozenset[int] = frozenset()
 ) -> Schedule:
     """The compiled schedule. Jobs whose lines depend on neither the job nor its birth share one object. `without` are
     due times that were called off by hand.
@@ -353,7 +353,7 @@ def _dependence(texts: tuple[str, ...]) -> tuple[bool, bool]:
     return is_anchored, any(kind == "CRON" and _HASHED.search(text) is not None for text, kind in kinds)
 
 
-def _anchor_us(definition: Definition, created_us: int) -> int:
+def _anchor_us(definition: Definition | Timing, created_us: int) -> int:
     """Where `@every` counts from and `@now` falls: `start_at` or creation, but a job cannot start before it exists."""
     if definition.start_us is None:
         return created_us
@@ -375,7 +375,7 @@ class _Key(NamedTuple):
     calendar: bytes | None
 
 
-def _key_of(definition: Definition) -> _Key:
+def _key_of(definition: Definition | Timing) -> _Key:
     calendar = definition.calendar
     return _Key(
         definition.schedule,

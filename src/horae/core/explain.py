@@ -10,6 +10,7 @@ from horae.core.duration import format_duration, format_instant
 from horae.core.job import Definition, need_of
 from horae.core.plan import GRACE_US, jitter_us
 from horae.core.schedule import is_due_at, latest_at_or_before, next_after, why_not
+from horae.core.waiting import OWN
 
 FAR_BACK_US = 10 * 366 * 86_400_000_000
 
@@ -60,6 +61,8 @@ class Fleet:
     ahead: int
     is_queue_paused: bool
     is_tenant_paused: bool
+    is_queue_full: bool
+    is_tenant_full: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +168,12 @@ def _why_waiting(facts: Facts, run: RunFact) -> tuple[str, str]:
     fleet, queue = facts.fleet, _in_force(facts).definition.queue
     if paused := _paused(facts):
         return paused
-    if run.reason in ("job_concurrency", "tenant_concurrency", "slots_full", "rate_limited"):
+    if run.reason in OWN:
         return run.reason, WORDS[run.reason]
+    if fleet.is_tenant_full:
+        return "tenant_concurrency", WORDS["tenant_concurrency"]
+    if fleet.is_queue_full:
+        return "slots_full", WORDS["slots_full"]
     if fleet.workers == 0:
         return "no_worker", "No worker is alive."
     if fleet.of_queue == 0:

@@ -36,10 +36,10 @@ from horae.ports.executors import Executor, Log, Mover, Outcome, Request
 from horae.ports.fleet import Beat, FleetStore, WorkerState
 from horae.ports.messages import Delivered, Message, MessageStore, Sender
 from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
-from horae.ports.remote import Ask, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
+from horae.ports.remote import Ask, Closing, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
 from horae.ports.results import Again, Ending, LogChunk, ResultStore
-from horae.ports.rows import JsonObject, Page, StoredRow
-from horae.ports.upkeep import Chores, JanitorStore, StaleJob
+from horae.ports.rows import JobPage, JsonObject, Page, StoredRow
+from horae.ports.upkeep import Chores, JanitorStore, LogCloser, StaleJob
 from horae.ports.views import AccessStore, Happened, LetterGroups, Schedules, Series, Standing, ViewStore
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "Chores",
     "ClaimStore",
     "Claimed",
+    "Closing",
     "Decision",
     "Delivered",
     "DueTimer",
@@ -68,6 +69,7 @@ __all__ = [
     "Held",
     "JanitorStore",
     "JobEditor",
+    "JobPage",
     "JobStore",
     "JsonObject",
     "KeyStore",
@@ -80,6 +82,7 @@ __all__ = [
     "Lines",
     "Log",
     "LogChunk",
+    "LogCloser",
     "LogPieces",
     "Merge",
     "Message",

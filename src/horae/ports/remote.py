@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -36,7 +36,11 @@ class LogPieces(Protocol):
         self, seq: int, text: str, held: str | None, *, is_next: bool, is_followed: bool
     ) -> tuple[str, str | None]: ...
 
-    def end(self, seq: int, held: str) -> str: ...
+    def end(self, seq: int, held: str, *, is_cut: bool) -> str: ...
+
+
+Closing = Mapping[tuple[str, int], LogPieces]
+"""By run and token: what brings the log of an attempt to its end."""
 
 
 class RemoteStore(ClaimStore, ResultStore, FleetStore, Protocol):
@@ -54,13 +58,11 @@ class RemoteStore(ClaimStore, ResultStore, FleetStore, Protocol):
 
     def errors_of(self, tenant: str, run_id: str, token: int) -> Awaitable[list[str | None]]: ...
 
-    def write_log(self, tenant: str, run: Held, seq: int, text: str, cap: int) -> Awaitable[bool]: ...
-
     def write_piece(
-        self, tenant: str, run: Held, seq: int, text: str, cap: int, pieces: LogPieces
+        self, tenant: str, run: Held, seq: int, text: str, cap: int, pieces: LogPieces | None
     ) -> Awaitable[bool]: ...
 
-    def end_pieces(self, tenant: str, run: Held, pieces: LogPieces) -> Awaitable[None]: ...
+    def end_pieces(self, tenant: str, run: Held, pieces: LogPieces, *, is_cut: bool = False) -> Awaitable[None]: ...
 
     def run(self, tenant: str, run_id: str) -> Awaitable[tuple[StoredRow, list[StoredRow]]]: ...
 

@@ -17,3 +17,10 @@ class Page(NamedTuple):
 
     rows: list[StoredRow]
     before_id: str | None
+
+
+class JobPage(NamedTuple):
+    """A page of jobs in any order, and the sort value and id to go on behind. It may be short as well."""
+
+    rows: list[StoredRow]
+    after: tuple[Any, str] | None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from horae.ports.changes import JobEditor
+from horae.ports.remote import Closing, Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +27,18 @@ class StaleJob:
     calendar: str
 
 
+class LogCloser(Protocol):
+    """Prepares the end of logs that lost workers left unfinished; worker/pieces.py."""
+
+    def __call__(self, runs: list[tuple[str, Held]]) -> Awaitable[Closing]: ...
+
+
 class JanitorStore(JobEditor, Protocol):
     def chores(self) -> Awaitable[Chores]: ...
 
-    def reap(self, most: int) -> Awaitable[int]: ...
+    def unfinished_logs(self, most: int) -> Awaitable[list[tuple[str, Held]]]: ...
+
+    def reap(self, most: int, logs: Closing | None = None) -> Awaitable[int]: ...
 
     def gate(self) -> Awaitable[int]: ...
 

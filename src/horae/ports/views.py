@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from horae.core.access import KeyFacts, Quota
 from horae.core.rate import Taken
 from horae.ports.asked import Answer, Once
-from horae.ports.rows import JsonObject, Page, StoredRow
+from horae.ports.rows import JobPage, JsonObject, Page, StoredRow
 
 
 class AccessStore(Protocol):
@@ -92,7 +92,7 @@ class ViewStore(AccessStore, Protocol):
 
     def jobs(
         self, tenant: str, filters: JsonObject, sort: str, after: tuple[Any, str] | None, most: int
-    ) -> Awaitable[list[StoredRow]]: ...
+    ) -> Awaitable[JobPage]: ...
 
     def runs(
         self, tenant: str, job_word: str | None, filters: JsonObject, before_id: str | None, most: int
@@ -150,9 +150,7 @@ class ViewStore(AccessStore, Protocol):
 
     def queues(self, tenant: str) -> Awaitable[list[JsonObject]]: ...
 
-    def audit_entries(
-        self, tenant: str, filters: JsonObject, before_id: int | None, most: int
-    ) -> Awaitable[list[StoredRow]]: ...
+    def audit_entries(self, tenant: str, filters: JsonObject, before_id: int | None, most: int) -> Awaitable[Page]: ...
 
     def audit_page(self, tenant: str, after_id: int, most: int) -> Awaitable[list[StoredRow]]: ...
 

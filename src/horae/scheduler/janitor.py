@@ -9,7 +9,7 @@ from horae.core.errors import Conflict, NotFound
 from horae.core.job import Definition
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
-from horae.ports import JanitorStore
+from horae.ports import JanitorStore, LogCloser
 from horae.scheduler.shards import Shards
 from horae.telemetry import due_times_skipped, log, runs_reaped
 
@@ -21,8 +21,11 @@ LEADING_SHARD = 0  # whoever holds it does the repairs, so that a fleet does the
 
 
 class Janitor:
-    def __init__(self, store: JanitorStore, shards: Shards, guard: TimeGuard, retention_seconds: float) -> None:
+    def __init__(
+        self, store: JanitorStore, shards: Shards, guard: TimeGuard, retention_seconds: float, close_logs: LogCloser
+    ) -> None:
         self._store = store
+        self._close_logs = close_logs
         self._shards = shards
         self._guard = guard
         self._retention_us = round(retention_seconds * 1e6)
@@ -33,8 +36,10 @@ class Janitor:
             return TICK_SECONDS
         chores = await self._store.chores()
         if chores.has_lost:
+            unfinished = await self._store.unfinished_logs(AT_ONCE)
+            logs = await self._close_logs(unfinished) if unfinished else None
             hit("reap.before_commit")
-            lost = await self._store.reap(AT_ONCE)
+            lost = await self._store.reap(AT_ONCE, logs)
             hit("reap.after_commit")
             if lost:
                 log("runs.reaped", count=lost)

@@ -19,11 +19,11 @@ from horae.core.job import Definition
 from horae.core.plan import skips_between
 from horae.core.run import first_id_at, run_id, scheduled_key
 from horae.core.schedule import next_after
-from horae.ports import Merge, NewJob
+from horae.ports import Merge
 from horae.store.calendars import DISUSE, USE, use_of, with_calendars
+from horae.store.chains import INSERT_CHAINS, relinked
 from horae.store.database import Statement, Steps, note, transaction
 from horae.store.jobs import (
-    INSERT_CHAINS,
     INSERT_LABELS,
     INSERT_VERSIONS,
     Held,
@@ -33,7 +33,6 @@ from horae.store.jobs import (
     hold_alive,
     name_conflict,
     names_taken,
-    with_upstream_ids,
 )
 from horae.store.notices import UNWATCH_JOB, WATCH, tell, watches
 from horae.store.quotas import ADD_JOBS
@@ -165,7 +164,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         raise definition
     if definition == held.definition:
         return held.id
-    resolved = yield from with_upstream_ids(tenant, NewJob(held.id, definition), {})
+    resolved = yield from relinked(tenant, held.id, definition)
     if isinstance(resolved, Invalid):
         raise resolved
     if resolved.name != held.definition.name:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from horae.core.access import serves
 from horae.core.document import schedule_of
 from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
-from horae.core.job import Definition, bucket_of, need_of
+from horae.core.job import Definition, bucket_of, need_of, read_bucket
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import next_after
 from horae.store.database import Row, Rows, Statement, Steps, viewing
 from horae.store.jobs import decode
-from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, WORKERS, find
+from horae.store.views import EVENTS_OF_JOB, RUNS_BY_ID, SKIP_AT, VERSIONS, find
+from horae.store.waiting import around
 
 JOB = Statement("""
 SELECT j.id, j.tenant, j.name, j.created_us, j.state, t.due_us, t.fired, horae_now() AS now_us,
@@ -49,8 +48,6 @@ FROM (SELECT 1 FROM runs r
         AND r.available_us <= (SELECT horae_now())
       LIMIT 100) AS first
 """)
-
-LIMITS_OF = Statement("SELECT queue, is_paused FROM limits WHERE tenant = :tenant AND queue IN ('', :queue)")
 
 
 @viewing
@@ -137,23 +134,20 @@ def _pauses(events: Rows) -> list[Pause]:
 
 
 def _fleet(job: Row, definition: Definition) -> Steps[Fleet]:
-    shown = [w for w in (yield WORKERS()) if serves(w["id"], job["tenant"])]
-    workers = [w for w in shown if w["expires_us"] > w["now_us"] and w["state"] == "active"]
-    of_queue = [w for w in workers if {"*", definition.queue} & set(json.loads(w["queues"]))]
-    need = need_of(definition)
-    able = [w for w in of_queue if not need or need in json.loads(w["needs"])]
-    priority = int(bucket_of(definition, job["tenant"]).split("|")[2])
-    ahead = (yield AHEAD(tenant=job["tenant"], queue=definition.queue, priority=priority))[0]["n"]
-    limits: dict[str, Any] = {
-        row["queue"]: row["is_paused"] for row in (yield LIMITS_OF(tenant=job["tenant"], queue=definition.queue))
-    }
+    now = yield from around(job["tenant"])
+    queue = definition.queue
+    able = now.able(queue, need_of(definition))
+    priority = read_bucket(bucket_of(definition, job["tenant"])).priority
+    ahead = (yield AHEAD(tenant=job["tenant"], queue=queue, priority=priority))[0]["n"]
     return Fleet(
         schedulers=job["schedulers"],
-        workers=len(workers),
-        of_queue=len(of_queue),
+        workers=len(now.workers),
+        of_queue=len(now.of_queue(queue)),
         able=len(able),
-        free_slots=sum(w["slots"] - w["running"] for w in able),
+        free_slots=sum(worker.free for worker in able),
         ahead=ahead,
-        is_queue_paused=bool(limits.get(definition.queue)),
-        is_tenant_paused=bool(limits.get("")),
+        is_queue_paused=queue in now.paused,
+        is_tenant_paused="" in now.paused,
+        is_queue_full=now.is_full(queue),
+        is_tenant_full=now.is_full(""),
     )

@@ -7,15 +7,16 @@ from horae.ports import Schedules
 from horae.store.database import NOW, Rows, Statement, Steps, viewing
 
 AT_ONCE = 2000
+JOBS_AT_ONCE = 5000
 
 VERSION = Statement("SELECT max(updated_us) AS updated_us FROM jobs WHERE tenant = :tenant")
 
-# By name, because that is the order of an index of the tenant's own.
+# By name, because that is the order of an index of the tenant's own. What is not due has no need of a definition.
 SCHEDULES = Statement("""
 SELECT j.id, j.name, j.queue, j.priority, j.created_us, v.spec, t.due_us, t.fired
 FROM jobs j
 JOIN timers t ON t.job_id = j.id
-JOIN job_versions v ON v.job_id = j.id AND v.version = j.version
+LEFT JOIN job_versions v ON v.job_id = j.id AND v.version = j.version AND t.due_us < :until_us
 WHERE j.tenant = :tenant AND (j.name, j.id) > (:after_name, :after_id) AND j.state <> 'deleted'
 ORDER BY j.name, j.id
 LIMIT :most
@@ -42,9 +43,9 @@ def version(tenant: str) -> Steps[tuple[int, int]]:
 def schedules(tenant: str, until_us: int, after: tuple[str, str] | None) -> Steps[Schedules]:
     """Those of the next jobs that have something due before `until_us`."""
     name, id_ = after or ("", "")
-    rows = yield SCHEDULES(tenant=tenant, after_name=name, after_id=id_, most=AT_ONCE)
-    due = [row for row in rows if row["due_us"] is not None and row["due_us"] < until_us]
-    return Schedules(due, (rows[-1]["name"], rows[-1]["id"]) if len(rows) == AT_ONCE else None)
+    rows = yield SCHEDULES(tenant=tenant, until_us=until_us, after_name=name, after_id=id_, most=JOBS_AT_ONCE)
+    due = [row for row in rows if row["spec"] is not None]
+    return Schedules(due, (rows[-1]["name"], rows[-1]["id"]) if len(rows) == JOBS_AT_ONCE else None)
 
 
 @viewing

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from horae.core.job import shard_of
 from horae.core.run import first_id_at
+from horae.ports import JobPage
 from horae.store.database import NOW, Row, Rows, Statement, Steps, viewing
 from horae.store.views import JOB_COLUMNS, with_latest
 
@@ -33,20 +34,18 @@ _LABELLED = "SELECT l.job_id FROM job_labels l WHERE l.tenant = :tenant AND l.la
 _STATUS = {
     "CANCELLED": "j.state = 'deleted'",
     "PAUSED": _PAUSED,
-    "COMPLETED": f"j.state <> 'deleted' AND {_HAS_SCHEDULE} AND NOT {_PAUSED} AND {_IS_USED_UP}",
     "SCHEDULED": f"j.state <> 'deleted' AND NOT {_PAUSED} AND NOT ({_HAS_SCHEDULE} AND {_IS_USED_UP})",
 }
+_LATE = """r.tenant = :tenant AND r.state = 'queued' AND r.attempt = 0 AND r.id < :late_id AND r.run_at_us < :late_us"""
 # How they fare: a dead letter waits for somebody; a due time passed and nobody has decided or begun it; no run yet.
 _HEALTH = {
     "failing": """j.id IN (SELECT d.job_id FROM dead_letters d
         WHERE d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL)""",
     "late": f"""{_STATUS["SCHEDULED"]} AND (t.due_us < :late_us
-        OR j.id IN (SELECT r.job_id FROM runs r WHERE r.tenant = :tenant AND r.state = 'queued' AND r.attempt = 0
-                    AND r.id < :late_id AND r.run_at_us < :late_us))""",
-    # CASE: job by job, and only of those that did not fire; a join would read the whole history.
-    "never_run": """CASE WHEN t.fired = 0 THEN
-        NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND r.state = 'running')
-        AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = j.id AND h.status <> 'skipped') ELSE false END""",
+        OR j.id IN (SELECT r.job_id FROM runs r WHERE {_LATE}))""",
+    # When many are late: job by job, as the page is full after a few of them.
+    "very late": f"""{_STATUS["SCHEDULED"]} AND (t.due_us < :late_us
+        OR CASE WHEN EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND {_LATE}) THEN true ELSE false END)""",
 }
 LATE_US = 60_000_000
 FILTERS = {f"status {name}": text for name, text in _STATUS.items()} | {
@@ -61,10 +60,24 @@ FILTERS = {f"status {name}": text for name, text in _STATUS.items()} | {
         OR j.id IN (SELECT s.job_id FROM staged s WHERE s.due_us < :due_before_us))""",
 }
 
+# Of these the filter is only what every candidate has. The rest must look at job after job, so it is asked of so many
+# in one page and of no more: the page then is short, or empty, and says where to go on. CASE, as a join would read the
+# whole history: a run on request may be anywhere in it.
+NEVER_RUN, COMPLETED = "health never_run", "status COMPLETED"
+FILTERS |= {NEVER_RUN: "t.fired = 0", COMPLETED: f"j.state <> 'deleted' AND {_HAS_SCHEDULE}"}
+WANTED = {
+    NEVER_RUN: """CASE WHEN NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id AND r.state = 'running')
+        AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = j.id AND h.status <> 'skipped')
+        THEN true ELSE false END""",
+    COMPLETED: f"CASE WHEN NOT {_PAUSED} AND {_IS_USED_UP} THEN true ELSE false END",
+}
+SEARCHED = {NEVER_RUN: 5000, COMPLETED: 20_000}
+
 # A rare label leads to its jobs; a common one is looked up in memory, job by job (CASE keeps it from becoming a join).
 # How many jobs have a label, up to where it is no longer rare.
 COUNT_LABELLED = Statement(f"SELECT count(*) AS n FROM ({_LABELLED} LIMIT :most) AS labelled")
 RARE = 5000
+COUNT_LATE = Statement(f"SELECT count(*) AS n FROM (SELECT 1 AS one FROM runs r WHERE {_LATE} LIMIT :most) AS late")
 
 # What a list walks through, the columns it is sorted by and what else must hold. A job is due next when its staged run
 # is, or else its timer; `never` are the others. Timers are walked by their index, so shards come before ids.
@@ -99,6 +112,13 @@ Place = tuple[Any, ...]
 After = tuple[Any, str]
 
 
+class Found(NamedTuple):
+    """The rows of a walk, and the last one that it looked at if it broke off there."""
+
+    rows: Rows
+    end: Row | None = None
+
+
 @lru_cache(maxsize=2048)
 def statement_of(walk: str, filters: frozenset[str], *, is_descending: bool, has_place: bool) -> Statement:
     source, keys, also = WALKS[walk]
@@ -112,10 +132,17 @@ def statement_of(walk: str, filters: frozenset[str], *, is_descending: bool, has
         conditions.append(f"({', '.join(keys)}) {than} ({place})")
     needs_staged = any(" staged s" in f" {text}" for text in (source, *conditions))
     order = ", ".join(f"{key} {direction}" for key in keys)
-    return Statement(
-        f"{_STAGED if needs_staged else ''} SELECT j.id, t.shard, {keys[0]} AS place FROM {source} "
+    wanted = " AND ".join(["true", *(WANTED[name] for name in sorted(filters & WANTED.keys()))])
+    found = (
+        f"SELECT j.id, t.shard, {keys[0]} AS place, {wanted} AS is_wanted FROM {source} "
         f"WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :most"
     )
+    if filters & WANTED.keys():
+        names = ("place", "shard", "id") if "t.shard" in keys else ("place", "id")
+        order = ", ".join(f"c.{name} {direction}" for name in names)
+        numbered = f"SELECT c.*, row_number() OVER (ORDER BY {order}) AS number FROM ({found}) AS c"
+        found = f"SELECT * FROM ({numbered}) AS n WHERE n.is_wanted OR n.number = :most ORDER BY n.number"
+    return Statement(f"{_STAGED if needs_staged else ''} {found}")
 
 
 def _unguessed(condition: str) -> str:
@@ -127,25 +154,22 @@ def _unguessed(condition: str) -> str:
 
 
 @viewing
-def jobs(tenant: str, filters: Mapping[str, Any], sort: str, after: After | None, most: int) -> Steps[list[Row]]:
-    """A page from behind `after`, the sort value and id of the last row seen; the value None is never due.
-
-    Each row has its sort value as `place`.
-    """
+def jobs(tenant: str, filters: Mapping[str, Any], sort: str, after: After | None, most: int) -> Steps[JobPage]:
+    """A page from behind `after`, the sort value and id of the last row seen; the value None is never due."""
     search = yield from _begin(tenant, filters, is_descending=sort.startswith("-"))
     match sort.lstrip("-"):
         case "next_fire_time":
-            found = yield from _by_next_fire_time(search, after, most)
+            found = yield from _by_next_fire_time(search, after, most + 1)
         case "name":
-            found = yield from search.walk("name", after, most)
+            found = yield from search.walk("name", after, most + 1)
         case _:
-            found = yield from search.walk("updated", after, most)
-    if not found:
-        return []
-    by_id = {row["id"]: row for row in (yield LOAD(tenant=tenant, wanted=[(row["id"],) for row in found]))}
+            found = yield from search.walk("updated", after, most + 1)
+    end = found.rows[most - 1] if len(found.rows) > most else found.end
+    wanted = [(row["id"],) for row in found.rows[:most]]
+    by_id = {row["id"]: row for row in ((yield LOAD(tenant=tenant, wanted=wanted)) if wanted else [])}
     # A job may be deleted for good between the two questions.
-    rows: list[Row] = [{**by_id[row["id"]], "place": row["place"]} for row in found if row["id"] in by_id]
-    return (yield from with_latest(tenant, rows))
+    rows = yield from with_latest(tenant, [by_id[id_] for (id_,) in wanted if id_ in by_id])
+    return JobPage(rows, None if end is None else (end["place"], end["id"]))
 
 
 def _begin(tenant: str, filters: Mapping[str, Any], *, is_descending: bool) -> Steps[_Search]:
@@ -159,6 +183,8 @@ def _begin(tenant: str, filters: Mapping[str, Any], *, is_descending: bool) -> S
     late_us = now_us - LATE_US
     given |= {"tenant": tenant, "now_us": now_us, "now_id": first_id_at(now_us)}
     given |= {"late_us": late_us, "late_id": first_id_at(late_us)}
+    if "health late" in names and (yield COUNT_LATE(**given, most=RARE))[0]["n"] == RARE:
+        names = names - {"health late"} | {"health very late"}
     return _Search(given, frozenset(names), is_descending)
 
 
@@ -174,43 +200,57 @@ class _Search:
     def wants_due(self) -> bool:
         return "due_before_us" in self._filters
 
-    def walk(self, walk: str, place: Place | None, most: int) -> Steps[Rows]:
+    def walk(self, walk: str, place: Place | None, most: int) -> Steps[Found]:
         statement = statement_of(walk, self._filters, is_descending=self.is_descending, has_place=place is not None)
         places = {f"place_{at}": value for at, value in enumerate(place or ())}
-        return (yield statement(**self._given, **places, most=most))
+        slow = self._filters & WANTED.keys()
+        if not slow:
+            return Found((yield statement(**self._given, **places, most=most)))
+        searched = min(SEARCHED[name] for name in slow)
+        rows = yield statement(**self._given, **places, most=searched)
+        wanted = [row for row in rows if row["is_wanted"]][:most]
+        return Found(wanted, rows[-1] if rows and rows[-1]["number"] == searched else None)
 
     def name_of(self, id_: str) -> Steps[Place]:
         rows = yield NAME(id=id_, tenant=self._given["tenant"])
         return (rows[0]["name"] if rows else "", id_)
 
 
-def _by_next_fire_time(search: _Search, after: After | None, most: int) -> Steps[Rows]:
+def _by_next_fire_time(search: _Search, after: After | None, most: int) -> Steps[Found]:
     """Those that are due in time order, then the others by name; or all of it backwards."""
     is_among_never = after is not None and after[0] is None
     parts = [_never, _due] if search.is_descending else [_due, _never]
     if after is not None and is_among_never == (parts[0] is _due):
         parts = parts[1:]
-    found: Rows = []
+    found = Found([])
     for part in parts:
-        if len(found) < most:
-            found += yield from part(search, after if part is parts[0] else None, most - len(found))
+        if len(found.rows) < most and found.end is None:
+            more = yield from part(search, after if part is parts[0] else None, most - len(found.rows))
+            found = Found([*found.rows, *more.rows], more.end)
     return found
 
 
-def _due(search: _Search, after: After | None, most: int) -> Steps[Rows]:
+def _due(search: _Search, after: After | None, most: int) -> Steps[Found]:
     place = None if after is None else (after[0], shard_of(after[1]), after[1])
     staged = yield from search.walk("staged", place, most)
     timers = yield from search.walk("timers", place, most)
-    rows = sorted(
-        [*staged, *timers],
-        key=lambda row: (row["place"], row["shard"], row["id"]),
-        reverse=search.is_descending,
-    )
-    return rows[:most]
+    rows = sorted([*staged.rows, *timers.rows], key=_when, reverse=search.is_descending)
+    ends = sorted((found.end for found in (staged, timers) if found.end), key=_when, reverse=search.is_descending)
+    if ends:
+        # What lies behind the nearer end is not whole yet.
+        is_reversed, end = search.is_descending, _when(ends[0])
+        rows = [row for row in rows if _when(row) == end or (_when(row) > end) == is_reversed]
+    return Found(rows[:most], ends[0] if ends else None)
 
 
-def _never(search: _Search, after: After | None, most: int) -> Steps[Rows]:
+def _when(row: Row) -> Place:
+    return row["place"], row["shard"], row["id"]
+
+
+def _never(search: _Search, after: After | None, most: int) -> Steps[Found]:
     if search.wants_due:
-        return []
+        return Found([])
     place = None if after is None else (yield from search.name_of(after[1]))
-    return [{**row, "place": None} for row in (yield from search.walk("never", place, most))]
+    found = yield from search.walk("never", place, most)
+    end = None if found.end is None else {**found.end, "place": None}
+    return Found([{**row, "place": None} for row in found.rows], end)

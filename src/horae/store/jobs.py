@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +11,28 @@ import msgspec
 
 from horae.core.answered import Standing
 from horae.core.document import first_due, schedule_of, schedule_type
-from horae.core.errors import Conflict, Fault, HoraeError, Invalid, NotFound
-from horae.core.job import PRIORITY_NUMBER, After, Definition, bucket_of, group_of, max_attempts, shard_of
+from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound
+from horae.core.job import PRIORITY_NUMBER, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import Schedule, next_after
 from horae.core.webhooks import Watch
 from horae.ports import NewJob, NewRun
 from horae.store.calendars import USE, use_of, with_calendars
+from horae.store.chains import INSERT_CHAINS, linked, upstream_ids
 from horae.store.database import Note, Row, Statement, Steps, note, transaction
 from horae.store.notices import WATCH, watches
-from horae.store.quotas import ADD_JOBS, NOW_AND_QUOTA, reserve_queued, room_for_jobs, too_many_jobs
+from horae.store.quotas import (
+    ADD_JOBS,
+    NEVER_FULL,
+    NOW_AND_QUOTA,
+    AtOnce,
+    Waiting,
+    add_queued,
+    reserve_queued,
+    room_for_jobs,
+    too_many_jobs,
+    waiting_runs,
+)
 
 # One index look-up a name, and NULL for a free one: as an IN it was planned as a loop over all names of the tenant.
 NAMES_TAKEN = Statement("""
@@ -56,35 +69,6 @@ INSERT_LABELS = Statement("""
 INSERT INTO job_labels (tenant, label, job_id)
 SELECT l.tenant, l.label, l.job_id
 FROM {rows:l(tenant text, label text, job_id text)}
-""")
-
-INSERT_CHAINS = Statement("""
-INSERT INTO chains (upstream_id, job_id, ending)
-SELECT c.upstream_id, c.job_id, c.ending
-FROM {rows:c(upstream_id text, job_id text, ending text)}
-""")
-
-RESOLVE = Statement("""
-SELECT j.id, j.name
-FROM {rows:wanted(word text)}
-JOIN jobs j ON j.id = wanted.word AND j.tenant = :tenant AND j.state <> 'deleted'
-UNION
-SELECT j.id, j.name
-FROM {rows:wanted(word text)}
-JOIN jobs j ON j.tenant = :tenant AND j.name = wanted.word AND j.state <> 'deleted'
-""")
-
-# One change of chains at a time: two of them together could close a circle that neither sees.
-CHAIN_LOCK = Statement("SELECT pg_advisory_xact_lock(7450)", sqlite="SELECT 1")
-
-# Everything that a job starts, directly or through others.
-DOWNSTREAM = Statement("""
-WITH RECURSIVE reached(job_id) AS (
-    SELECT job_id FROM chains WHERE upstream_id = :id
-    UNION
-    SELECT c.job_id FROM chains c JOIN reached ON c.upstream_id = reached.job_id
-)
-SELECT job_id FROM reached
 """)
 
 FIND = Statement("""
@@ -129,24 +113,30 @@ decode = msgspec.json.Decoder(Definition).decode
 
 @transaction
 def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Steps[list[dict[str, Any]]]:
-    """Saves those that can be saved, or none if `atomic`. In order: the id of each, or why it was refused."""
+    """Saves those that can be saved, or none if `atomic`. In order: the id of each, or why it was refused. Raises
+    Limited if `atomic` and there is no room in the queue at this moment: then a repeat is no repeat of a refusal.
+    """
     known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
     now_us, max_jobs = known["now_us"], known["max_jobs"]
     room = yield from room_for_jobs(tenant, max_jobs)
     filled = yield from with_calendars(tenant, [job.definition for job in jobs])
+    starting = yield from _starting(tenant, jobs, filled, known["max_queued"], now_us)
     watchers = yield from watches(tenant, [(job.id, job.definition) for job in jobs])
     taken = yield from names_taken(tenant, [job.definition.name for job in jobs])
+    ids = yield from upstream_ids(tenant, [each for each in filled if isinstance(each, Definition)])
     answers: list[dict[str, Any]] = []
     good: list[NewJob] = []
     names: dict[str, str] = {}
+    known_ids = ChainMap(ids, names)
     for job, planned in zip(jobs, filled, strict=True):
-        definition = planned
-        if isinstance(definition, Definition):
-            definition = yield from with_upstream_ids(tenant, NewJob(job.id, definition), names)
+        definition = planned if isinstance(planned, Invalid) else linked(planned, known_ids)
         wrong = next((each for each in (definition, watchers[job.id]) if isinstance(each, Invalid)), None)
         answer: HoraeError | None = wrong or name_conflict(job.definition.name, taken)
         if answer is None and len(good) >= room:
             answer = too_many_jobs(tenant, max_jobs)
+        answer = answer or starting.refusal(job.id)
+        if atomic and isinstance(answer, Limited):
+            raise answer
         answers.append(refusal(answer) if answer else {"job_id": job.id})
         if answer is None and isinstance(definition, Definition):
             taken.add(definition.name)
@@ -158,8 +148,30 @@ def create(tenant: str, actor: str, jobs: list[NewJob], *, atomic: bool) -> Step
             yield WATCH(n=rows)
         if max_jobs is not None:
             yield ADD_JOBS(tenant=tenant, n=len(good))
+        if starting.taken:
+            yield add_queued(tenant, starting.taken, starting.waiting)
         yield _created(good)
     return answers
+
+
+def _starting(
+    tenant: str, jobs: list[NewJob], filled: list[Definition | Invalid], max_queued: int | None, now_us: int
+) -> Steps[AtOnce]:
+    """Those that go straight into the queue, if its length is limited."""
+    if max_queued is None:
+        return AtOnce(tenant, NEVER_FULL, Waiting(0, 0), frozenset())
+    ids = {
+        job.id
+        for job, each in zip(jobs, filled, strict=True)
+        if isinstance(each, Definition) and _is_at_once(each, job.id, now_us)
+    }
+    waiting = (yield from waiting_runs(tenant, len(ids), max_queued, now_us)) if ids else Waiting(0, 0)
+    return AtOnce(tenant, max_queued, waiting, frozenset(ids))
+
+
+def _is_at_once(definition: Definition, job_id: str, now_us: int) -> bool:
+    due_us = first_due(definition, schedule_of(definition, job_id, now_us), now_us)
+    return due_us is not None and due_us <= now_us
 
 
 def _list(watchers: list[Watch] | Invalid) -> list[Watch]:
@@ -245,33 +257,6 @@ def columns_of(definition: Definition, schedule: Schedule, job_id: str, tenant: 
         definition.delivery == "at_most_once",
         shard_of(job_id),
     )
-
-
-def with_upstream_ids(tenant: str, job: NewJob, batch: dict[str, str]) -> Steps[Definition | Invalid]:
-    """Upstream names become ids; an unknown one, or one that closes a circle, is refused. `batch` are the names of
-    jobs that are about to be saved.
-    """
-    definition = job.definition
-    if not definition.after:
-        return definition
-    yield CHAIN_LOCK()
-    rows = yield RESOLVE(tenant=tenant, wanted=[(after.job_id,) for after in definition.after])
-    ids = batch | {row["name"]: row["id"] for row in rows} | {row["id"]: row["id"] for row in rows}
-    unknown = [after.job_id for after in definition.after if after.job_id not in ids]
-    if unknown:
-        return Invalid(
-            [
-                Fault("/after", f'There is no job "{word}" to run after.', "Create the upstream job first.")
-                for word in unknown
-            ]
-        )
-    upstream = [After(ids[after.job_id], after.on) for after in definition.after]
-    reached = {row["job_id"] for row in (yield DOWNSTREAM(id=job.id))} | {job.id}
-    for after in upstream:
-        if after.job_id in reached:
-            detail = "This job would wait for itself: the upstream job is started by it, directly or through others."
-            return Invalid([Fault("/after", detail, "Remove one of the two `after` entries.")])
-    return msgspec.structs.replace(definition, after=tuple(upstream))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,14 @@ without a word to anybody here, so their number is looked up at most once a seco
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 from horae.core.access import NO_QUOTA, Quota
 from horae.core.errors import Denied, Limited
 from horae.core.job import PRIORITY_NAME, make_bucket, read_bucket
 from horae.core.rate import Taken, take
-from horae.store.database import Statement, Steps, reading, transaction
+from horae.store.database import Query, Statement, Steps, reading, transaction
 
 QUOTA = Statement("""
 SELECT max_jobs, max_queued, requests_per_second, max_payload_bytes
@@ -85,6 +88,34 @@ WHEN_FULL_US = 200_000
 NEVER_FULL = 2**62
 
 
+class Waiting(NamedTuple):
+    """How many runs of a tenant wait, and when they were counted."""
+
+    queued: int
+    counted_us: int
+
+
+@dataclass(slots=True)
+class AtOnce:
+    """Those of new jobs that start at once, and how many of them were let in."""
+
+    tenant: str
+    max_queued: int
+    waiting: Waiting
+    jobs: frozenset[str]
+    taken: int = 0
+
+    def refusal(self, job_id: str) -> Limited | None:
+        """None lets it in."""
+        if job_id not in self.jobs:
+            return None
+        queued = self.waiting.queued + self.taken
+        if queued >= self.max_queued:
+            return too_many_runs(self.tenant, 1, self.max_queued, queued)
+        self.taken += 1
+        return None
+
+
 @reading
 def quota(tenant: str) -> Steps[Quota]:
     rows = yield QUOTA(tenant=tenant)
@@ -103,10 +134,8 @@ def too_many_jobs(tenant: str, max_jobs: int) -> Denied:
     return Denied(f"{detail} Delete jobs that are no longer needed, or ask an admin to raise max_jobs.", "quota_jobs")
 
 
-def reserve_queued(tenant: str, n: int, max_queued: int | None, now_us: int) -> Steps[None]:
-    """Raises Limited unless the tenant may have `n` more runs waiting."""
-    if max_queued is None:
-        return
+def waiting_runs(tenant: str, n: int, max_queued: int, now_us: int) -> Steps[Waiting]:
+    """How many runs wait, before `n` more; until the end of the transaction nobody else asks for any."""
     yield OPEN_USAGE(tenant=tenant)
     usage = (yield LOCK_USAGE(tenant=tenant))[0]
     queued, counted_us = usage["queued"], usage["queued_counted_us"]
@@ -115,12 +144,27 @@ def reserve_queued(tenant: str, n: int, max_queued: int | None, now_us: int) -> 
         lines = yield from lines_of(tenant)
         queued = (yield COUNT_QUEUED(line=lines, most=max_queued + 1))[0]["n"] if lines else 0
         counted_us = now_us
-    if queued + n > max_queued:
-        detail = f'Tenant "{tenant}" may have {max_queued:,} runs waiting and has {queued:,}; this asks for {n:,} more.'
-        raise Limited(
-            f"{detail} Wait until some have run, or ask an admin to raise max_queued_runs.", "quota_queued", 1
-        )
-    yield SET_QUEUED(tenant=tenant, queued=queued + n, counted_us=counted_us)
+    return Waiting(queued, counted_us)
+
+
+def add_queued(tenant: str, n: int, waiting: Waiting) -> Query:
+    return SET_QUEUED(tenant=tenant, queued=waiting.queued + n, counted_us=waiting.counted_us)
+
+
+def too_many_runs(tenant: str, n: int, max_queued: int, queued: int) -> Limited:
+    detail = f'Tenant "{tenant}" may have {max_queued:,} runs waiting and has {queued:,}; this asks for {n:,} more.'
+    advice = "Wait until some have run, or ask an admin to raise max_queued_runs."
+    return Limited(f"{detail} {advice}", "quota_queued", 1)
+
+
+def reserve_queued(tenant: str, n: int, max_queued: int | None, now_us: int) -> Steps[None]:
+    """Raises Limited unless the tenant may have `n` more runs waiting."""
+    if max_queued is None:
+        return
+    waiting = yield from waiting_runs(tenant, n, max_queued, now_us)
+    if waiting.queued + n > max_queued:
+        raise too_many_runs(tenant, n, max_queued, waiting.queued)
+    yield add_queued(tenant, n, waiting)
 
 
 def reserve(tenant: str, n: int) -> Steps[int]:

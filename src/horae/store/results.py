@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from horae.core.fingerprint import fingerprint
-from horae.ports import Again, Ending, LogChunk
+from horae.ports import Again, Closing, Ending, LogChunk
 from horae.store.database import Row, Rows, Statement, Steps, transaction
 from horae.store.notices import IS_WATCHED, tell
+from horae.store.pieces import end_log
 
 _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
                ended_us, attempt, max_attempts, token, epoch, worker, reason, error, result, payload, parent_id)"""
@@ -274,17 +275,19 @@ def end_waiting(ids: list[str], status: str, reason: str) -> Steps[int]:
 
 
 @transaction
-def reap_postgres(most: int) -> Steps[int]:
-    return (yield from _reap(most, is_postgres=True))
+def reap_postgres(most: int, logs: Closing | None = None) -> Steps[int]:
+    return (yield from _reap(most, logs or {}, is_postgres=True))
 
 
 @transaction
-def reap_sqlite(most: int) -> Steps[int]:
-    return (yield from _reap(most, is_postgres=False))
+def reap_sqlite(most: int, logs: Closing | None = None) -> Steps[int]:
+    return (yield from _reap(most, logs or {}, is_postgres=False))
 
 
-def _reap(most: int, *, is_postgres: bool) -> Steps[int]:
-    """Takes runs back from silent workers: again if allowed, else to an honest end. Judged under the lock."""
+def _reap(most: int, logs: Closing, *, is_postgres: bool) -> Steps[int]:
+    """Takes runs back from silent workers: again if allowed, else to an honest end. Judged under the lock. `logs` are
+    those that break off where a secret may begin: they are brought to their end with their attempt.
+    """
     first = yield LOST(most=most)
     if not first:
         return 0
@@ -292,6 +295,8 @@ def _reap(most: int, *, is_postgres: bool) -> Steps[int]:
     lost = yield LOST(most=most)
     endings, batch = [], []
     for row in lost:
+        if pieces := logs.get((row["id"], row["token"])):
+            yield from end_log(row["id"], row["attempt"], pieces, is_cut=True)
         status = _lost_status(row)
         if status is None:
             batch.append((row["id"], row["token"], 0, "worker_lost", WORKER_LOST, 0, 0))

@@ -14,6 +14,7 @@ from horae.core.run import CANCELLED, ENDED, FAILED, RUNNING, SKIPPED, SUCCEEDED
 from horae.ports import Page
 from horae.store.database import Row, Statement, Steps, viewing
 from horae.store.views import ENDED_RUN, LIVE_RUN, find
+from horae.store.waiting import WAITS_FOR, lines_held, with_reasons
 
 SEARCHED = 10_000
 LAST = "~"  # behind every id
@@ -49,6 +50,7 @@ _ENDED = {name: text.format("h") for name, text in _PLAIN.items()} | {
     "status": "h.status = :status",
 }
 _LIVE_OF_JOB = {name: text.format("r") for name, text in _PLAIN.items()} | {
+    "reason": WAITS_FOR,
     "worker": "r.worker = :worker",
     "status": f"{_LIVE_STATUS} = :status",
 }
@@ -114,12 +116,14 @@ def runs(tenant: str, job_word: str | None, filters: Given, before_id: str | Non
     given = {name: value for name, value in filters.items() if value is not None} | {"tenant": tenant}
     if job_word is not None:
         given["job_id"] = yield from find(tenant, job_word)
+    if "reason" in given:
+        given["held"] = yield from lines_held(tenant, given["reason"])
     found = Page([], None)
     for walk, more in _walks_of(given):
         # What lies below the end of another walk will come on a later page: no need to go there now.
         page = yield from _search(walk, {**given, **more}, before_id, most, found.before_id or "")
         found = _merged(found, page, most)
-    return found
+    return Page((yield from with_reasons(tenant, found.rows)), found.before_id)
 
 
 @viewing

@@ -6,6 +6,7 @@ from horae.core.errors import Conflict, NotFound
 from horae.ports import NewRun
 from horae.store.database import Row, Statement, Steps, note, transaction
 from horae.store.jobs import open_runs
+from horae.store.quotas import reserve
 from horae.store.results import end_waiting
 
 LIVE = Statement("SELECT id, state, cancel FROM runs WHERE id = :run_id AND tenant = :tenant FOR UPDATE")
@@ -115,6 +116,7 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
     letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
     if letters and letters[0]["replayed_as"]:
         raise Conflict(f"Run {run_id} was replayed as {letters[0]['replayed_as']}: retry that one.", "replayed")
+    yield from reserve(tenant, 1)
     if (yield REVIVE(run_id=run_id)):
         yield KEEP_LAST_ATTEMPT(run_id=run_id)
         yield FORGET_END(run_id=run_id)

@@ -26,6 +26,7 @@ from horae.store import (
     leases,
     letters,
     once,
+    pieces,
     plans,
     quotas,
     remote,
@@ -190,9 +191,9 @@ class Store:
 
     held = _view(remote.held)
     errors_of = _view(remote.errors_of)
-    write_log = _view(remote.write_log)
-    write_piece = _view(remote.write_piece)
-    end_pieces = _view(remote.end_pieces)
+    write_piece = _view(pieces.write_piece)
+    end_pieces = _view(pieces.end_pieces)
+    unfinished_logs = _verb(pieces.unfinished_logs)
 
     job = _view(views.job)
     jobs = _view(job_lists.jobs)

@@ -4,29 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
+from horae.core.access import DEFAULT_TENANT
 from horae.core.audit import difference
 from horae.core.errors import Conflict, NotFound
 from horae.core.job import PRIORITY_NAME, read_bucket
-from horae.store.database import Row, Rows, Statement, Steps, note, reading, transaction
+from horae.store.database import Row, Rows, Statement, Steps, note, transaction, viewing
 from horae.store.quotas import FORGET_JOBS, lines_of
 
+# The tenant `default` is there without anybody having made it.
 _COLUMNS = """
-SELECT t.tenant, t.description, t.max_jobs, t.max_queued, t.requests_per_second, t.max_payload_bytes, t.created_us,
-       t.updated_us, l.max_running, coalesce(l.is_paused, false) AS is_paused, coalesce(l.weight, 1) AS weight,
-       u.jobs, u.queued
-FROM tenants t
-LEFT JOIN limits l ON l.tenant = t.tenant AND l.queue = ''
-LEFT JOIN usage u ON u.tenant = t.tenant
+SELECT n.tenant, coalesce(t.description, '') AS description, t.max_jobs, t.max_queued, t.requests_per_second,
+       t.max_payload_bytes, t.created_us, t.updated_us, l.max_running, coalesce(l.is_paused, false) AS is_paused,
+       coalesce(l.weight, 1) AS weight, u.jobs, u.queued
+FROM %s AS n
+LEFT JOIN tenants t ON t.tenant = n.tenant
+LEFT JOIN limits l ON l.tenant = n.tenant AND l.queue = ''
+LEFT JOIN usage u ON u.tenant = n.tenant
 """
 
-LIST = Statement(f"""
-{_COLUMNS}
-WHERE CAST(:after AS TEXT) IS NULL OR t.tenant > :after
-ORDER BY t.tenant
-LIMIT :most
-""")
+_PAGE = """(
+    SELECT page.tenant
+    FROM (SELECT tenant FROM tenants WHERE tenant > :after ORDER BY tenant LIMIT :most) AS page
+    UNION
+    SELECT 'default' WHERE 'default' > :after
+)"""
 
-READ = Statement(f"{_COLUMNS} WHERE t.tenant = :tenant")
+LIST = Statement(f"{_COLUMNS % _PAGE} ORDER BY n.tenant LIMIT :most")
+
+READ = Statement(f"""
+{_COLUMNS % "(SELECT CAST(:tenant AS TEXT) AS tenant)"}
+WHERE t.tenant IS NOT NULL OR n.tenant = 'default'
+""")
 
 INSERT = Statement("""
 INSERT INTO tenants (tenant, description, created_us, updated_us)
@@ -97,6 +105,8 @@ def create(tenant: str, fields: dict[str, Any]) -> Steps[str]:
 @transaction
 def change(tenant: str, fields: dict[str, Any]) -> Steps[str]:
     """Only the fields given change."""
+    if tenant == DEFAULT_TENANT:
+        yield INSERT(tenant=tenant)
     if not (yield LOCK(tenant=tenant)):
         raise _unknown(tenant)
     before, after = yield from _write(tenant, fields)
@@ -122,12 +132,12 @@ def _plain(name: str, value: Any) -> Any:
     return bool(value) if name == "is_paused" else value
 
 
-@reading
+@viewing
 def listed(after: str | None, most: int) -> Steps[Rows]:
-    return (yield LIST(after=after, most=most))
+    return (yield LIST(after=after or "", most=most))
 
 
-@reading
+@viewing
 def one(tenant: str) -> Steps[Row]:
     rows = yield READ(tenant=tenant)
     if not rows:
@@ -151,7 +161,7 @@ def change_queue(tenant: str, queue: str, fields: dict[str, Any]) -> Steps[None]
         yield note("queue.changed", queue, *difference(before, after))
 
 
-@reading
+@viewing
 def queues(tenant: str) -> Steps[list[dict[str, Any]]]:
     """Every queue that a job of the tenant uses or that has a limit, with what waits and what runs."""
     lines = yield from lines_of(tenant)

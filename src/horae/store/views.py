@@ -9,6 +9,7 @@ from horae.core.errors import NotFound
 from horae.core.run import first_id_at
 from horae.store.database import NOW, Row, Rows, Statement, Steps, reading, viewing
 from horae.store.jobs import FIND
+from horae.store.waiting import with_reasons
 
 # A job's status is read off its rows: a schedule with nothing left and nothing live is completed.
 STATUS = """
@@ -45,7 +46,7 @@ LIVE_RUN = """
 SELECT r.id, r.job_id, j.name AS job_name, r.tenant, r.version, r.cause, r.queue, r.priority, r.state AS status,
        r.due_us, r.run_at_us, r.queued_us, r.available_us, r.started_us, CAST(NULL AS BIGINT) AS ended_us, r.attempt,
        r.max_attempts, r.worker, r.reason, r.error, CAST(NULL AS TEXT) AS result, r.payload, r.parent_id,
-       CAST(NULL AS BIGINT) AS skip_until_us, 0 AS skip_count, r.token, r.cancel, horae_now() AS now_us
+       CAST(NULL AS BIGINT) AS skip_until_us, 0 AS skip_count, r.token, r.cancel, r.bucket, horae_now() AS now_us
 FROM runs r
 JOIN jobs j ON j.id = r.job_id
 """
@@ -53,7 +54,7 @@ ENDED_RUN = """
 SELECT h.id, h.job_id, j.name AS job_name, h.tenant, h.version, h.cause, h.queue, h.priority, h.status,
        h.due_us, h.run_at_us, h.queued_us, h.run_at_us AS available_us, h.started_us, h.ended_us, h.attempt,
        h.max_attempts, h.worker, h.reason, h.error, h.result, h.payload, h.parent_id,
-       h.skip_until_us, h.skip_count, h.token, CAST(NULL AS TEXT) AS cancel, horae_now() AS now_us
+       h.skip_until_us, h.skip_count, h.token, CAST(NULL AS TEXT) AS cancel, NULL AS bucket, horae_now() AS now_us
 FROM history h
 JOIN jobs j ON j.id = h.job_id
 """
@@ -160,7 +161,7 @@ def run(tenant: str, run_id: str) -> Steps[tuple[Row, Rows]]:
     if not rows:
         raise NotFound(f"There is no run {run_id}.")
     attempts = yield ATTEMPTS(run_id=run_id)
-    return rows[0], attempts
+    return (yield from with_reasons(tenant, rows))[0], attempts
 
 
 @viewing

@@ -34,7 +34,7 @@ from horae.telemetry import attempt_took, attempts_requeued, attempts_started, r
 from horae.worker.attempt import LOG_CAP, Spec, clean, give_back, late_us, report
 from horae.worker.lines import POLL_SECONDS, Lines
 from horae.worker.opening import Opener
-from horae.worker.pieces import Pieces
+from horae.worker.pieces import Pieces, Redactors
 from horae.worker.secrets import Secrets
 
 # A run that its worker neither ends nor gives up is ended for it, so long after its timeout.
@@ -69,6 +69,7 @@ class RemoteWorkers:
         self._secrets = secrets
         self.pace = pace
         self._opener = Opener(store, secrets)
+        self._redactors = Redactors(self._opener, secrets)
         self._lines = Lines(store, guard)
         self._may_claim = may_claim
         self._news = asyncio.Event()
@@ -218,7 +219,10 @@ class RemoteWorkers:
             if run is None:
                 states.append(State(run_id, "lost"))
             else:
-                states.append(_state(run, specs[run.job_id, run.version].definition, ends))
+                spec = specs[run.job_id, run.version]
+                states.append(_state(run, spec.definition, ends))
+                if states[-1].state == "lost":
+                    await self._end_log(tenant, run, spec, is_cut=True)
         await self._settle(worker, ends)
         return states, state != "active"
 
@@ -228,10 +232,8 @@ class RemoteWorkers:
         if run is None:
             await self._store.run(tenant, run_id)  # raises NotFound for one of somebody else
             raise _stale(run_id)
-        text, redactor = clean(text, LOG_CAP), await self._redactor(tenant, await self._spec(run))
-        if redactor is None:
-            return await self._store.write_log(tenant, run, seq, text, LOG_CAP)
-        pieces = Pieces(redactor, self._secrets, tenant, run)
+        text, redactor = clean(text, LOG_CAP), await self._redactors.of(tenant, await self._spec(run))
+        pieces = None if redactor is None else Pieces(redactor, self._secrets, tenant, run)
         return await self._store.write_piece(tenant, run, seq, text, LOG_CAP, pieces)
 
     # Their end
@@ -289,17 +291,12 @@ class RemoteWorkers:
         key = run.job_id, run.version
         return (await self._opener.specs([key]))[key]
 
-    async def _redactor(self, tenant: str, spec: Spec) -> Redactor | None:
-        if not spec.secrets:
-            return None
-        opened = await self._secrets.fetch((tenant, name) for name in spec.secrets)
-        return Redactor({name: value for (_, name), value in opened.items()})
-
-    async def _end_log(self, tenant: str, run: Held, spec: Spec) -> Redactor | None:
+    async def _end_log(self, tenant: str, run: Held, spec: Spec, *, is_cut: bool = False) -> Redactor | None:
         """Before the end itself: when a run is seen to be over, its output is complete."""
-        redactor = await self._redactor(tenant, spec)
+        redactor = await self._redactors.of(tenant, spec)
         if redactor is not None:
-            await self._store.end_pieces(tenant, run, Pieces(redactor, self._secrets, tenant, run))
+            pieces = Pieces(redactor, self._secrets, tenant, run)
+            await self._store.end_pieces(tenant, run, pieces, is_cut=is_cut)
         return redactor
 
     async def _settle(self, worker: str, ends: _Ends) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from starlette.applications import Starlette
 
+from horae.store import audit
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
@@ -99,6 +101,24 @@ async def test_the_log_is_filtered_and_paged(admin: Client, app: Starlette, cloc
     second = (await admin.get(f"/audit?limit=2&cursor={first['next_cursor']}")).json()
     assert [entry["action"] for entry in first["entries"] + second["entries"]] == await actions("")
     assert (await admin.get("/audit?cursor=WyJhdWRpdCIsbnVsbCwieCJd")).status_code == 422
+
+
+async def test_a_search_through_a_long_log_breaks_off_and_goes_on(admin: Client, monkeypatch: pytest.MonkeyPatch):
+    for n in range(9):
+        await admin.post("/jobs", json={"name": f"j{n}", "type": "noop"})
+    await admin.post("/jobs/j0/pause")
+    await admin.post("/jobs/j1/pause")
+    monkeypatch.setattr(audit, "SEARCHED", 3)
+
+    expected = {"action=job.created": (9, 4), "action=job.paused": (2, 4), "actor=nobody": (0, 4), "": (11, 3)}
+    for query, wanted in expected.items():
+        found, cursor, pages = [], "", 0
+        while cursor is not None:
+            page = (await admin.get(f"/audit?{query}&limit=5&cursor={cursor}")).json()
+            found += [entry["id"] for entry in page["entries"]]
+            cursor, pages = page["next_cursor"], pages + 1
+        assert (len(found), pages) == wanted
+        assert found == sorted(found, reverse=True)
 
 
 async def test_the_whole_log_can_be_taken_away_and_checked(admin: Client, store: Store):

@@ -111,6 +111,41 @@ async def test_s21_a_replay_in_bulk_and_a_backfill_do_not_pass_beyond_the_quota(
     assert (fits.status_code, fits.json()["runs"]) == (202, 2)
 
 
+async def test_s21_jobs_that_start_at_once_count_as_waiting_runs(admin: Client, world: World, clock: StoreClock):
+    await quota(admin, max_queued_runs=2)
+    now = [{"name": f"now-{n}", "type": "noop", "schedule": "@now"} for n in range(4)]
+    key = {"Idempotency-Key": "once"}
+
+    parts = (await admin.post("/jobs:batch", json={"jobs": [*now[:3], {"name": "later", "type": "noop"}]})).json()
+    assert [each.get("error", {}).get("code") for each in parts["results"]] == [None, None, "quota_queued", None]
+    assert parts["results"][2]["error"]["status"] == 429
+    single = await admin.post("/jobs", json=now[3], headers=key)
+    assert "max_queued_runs" in problem(single, 429, "quota_queued")["detail"]
+    assert int(single.headers["retry-after"]) >= 1
+    problem(await admin.put("/jobs/now-3", json={"type": "noop", "schedule": "@now"}), 429, "quota_queued")
+    problem(await admin.post("/jobs:batch?atomic=true", json={"jobs": now[2:]}), 429, "quota_queued")
+    problem(await admin.post("/jobs/later/run"), 429, "quota_queued")
+    assert len((await admin.get("/jobs")).json()["jobs"]) == 3
+
+    await world.settle(await world.claim(1))
+    await clock.advance(1)
+    assert (await admin.post("/jobs", json=now[3], headers=key)).status_code == 201
+    problem(await admin.post("/jobs/later/run"), 429, "quota_queued")
+
+
+async def test_s21_a_retry_counts_as_a_waiting_run(admin: Client, world: World, clock: StoreClock):
+    await admin.post("/jobs", json={"name": "a", "type": "noop"})
+    run = (await admin.post("/jobs/a/run")).json()["run_id"]
+    await world.settle(await world.claim(), "failed", "exception")
+    await quota(admin, max_queued_runs=1)
+    await admin.post("/jobs/a/run")
+
+    problem(await admin.post(f"/runs/{run}/retry"), 429, "quota_queued")
+    await world.settle(await world.claim())
+    await clock.advance(1)
+    assert (await admin.post(f"/runs/{run}/retry")).status_code == 202
+
+
 async def test_s21_a_payload_has_a_quota(admin: Client):
     await quota(admin, max_payload_bytes=20)
     await admin.post("/jobs", json={"name": "a", "type": "noop", "payload": {"n": 1}})

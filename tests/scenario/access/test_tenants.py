@@ -138,6 +138,27 @@ async def test_only_an_admin_of_default_names_another_tenant(app: Starlette, adm
         problem(await acme.get("/tenants/default"), 404, "not_found")
 
 
+async def test_the_default_tenant_is_always_there(admin: Client):
+    async def names(query: str = "") -> list[str]:
+        return [each["tenant"] for each in (await admin.get(f"/tenants{query}")).json()["tenants"]]
+
+    assert await names() == ["default"]
+    told = (await admin.get("/tenants/default")).json()
+    assert (told["description"], told["weight"], told["paused"], told["created_at"]) == ("", 1, False, None)
+    for name in ("ads", "zoo"):
+        await admin.post("/tenants", json={"tenant": name})
+    first = (await admin.get("/tenants?limit=1")).json()
+    second = (await admin.get(f"/tenants?limit=1&cursor={first['next_cursor']}")).json()
+    third = (await admin.get(f"/tenants?limit=1&cursor={second['next_cursor']}")).json()
+    pages = [[each["tenant"] for each in page["tenants"]] for page in (first, second, third)]
+    assert pages == [["ads"], ["default"], ["zoo"]]
+    assert third["next_cursor"] is None
+    changed = await admin.patch("/tenants/default", json={"max_jobs": 7})
+    assert (changed.status_code, changed.json()["max_jobs"]) == (200, 7)
+    assert await names() == ["ads", "default", "zoo"]
+    problem(await admin.get("/tenants/nowhere"), 404, "not_found")
+
+
 async def test_a_tenant_is_made_looked_at_and_changed(admin: Client, clock: StoreClock):
     made = await admin.post("/tenants", json={"tenant": "ads", "max_jobs": 5, "weight": 3, "description": "The ads"})
     again = await admin.post("/tenants", json={"tenant": "ads"})
@@ -168,7 +189,7 @@ async def test_a_tenant_is_made_looked_at_and_changed(admin: Client, clock: Stor
         True,
         3,
     )
-    assert [each["tenant"] for each in (await admin.get("/tenants")).json()["tenants"]] == ["ads"]
+    assert [each["tenant"] for each in (await admin.get("/tenants")).json()["tenants"]] == ["ads", "default"]
     problem(await admin.patch("/tenants/nowhere", json={}), 404, "not_found")
     bad = await admin.patch("/tenants/ads", json={"max_jobs": -1, "weight": 0, "wieght": 2, "paused": "yes"})
     assert {fault["pointer"] for fault in problem(bad, 422, "invalid")["errors"]} == {
