@@ -186,10 +186,14 @@ class _Thread:
     def _carry_out(self, batch: list[Transaction[Any]]) -> list[tuple[Any, BaseException | None]]:
         raw = self._connection.raw
         if all(transaction.is_read for transaction in batch):
-            return [self._attempt(transaction, savepoint=False) for transaction in batch]
+            return [self._attempt(transaction, is_write=False, savepoint=False) for transaction in batch]
+        is_alone = len(batch) == 1
         try:
             raw.execute("BEGIN IMMEDIATE")
-            answers = [self._attempt(transaction, savepoint=True) for transaction in batch]
+            answers = [self._attempt(transaction, is_write=True, savepoint=not is_alone) for transaction in batch]
+            if is_alone and answers[0][1] is not None:
+                raw.execute("ROLLBACK")
+                return answers
             hit("store.before_commit")
             raw.execute("COMMIT")
             hit("store.after_commit")
@@ -199,7 +203,9 @@ class _Thread:
             return [(None, Unavailable(f"SQLite could not commit: {error}"))] * len(batch)
         return answers
 
-    def _attempt(self, transaction: Transaction[Any], *, savepoint: bool) -> tuple[Any, BaseException | None]:
+    def _attempt(
+        self, transaction: Transaction[Any], *, is_write: bool, savepoint: bool
+    ) -> tuple[Any, BaseException | None]:
         """One verb. Its own error undoes it alone; a full or broken disk undoes the whole group."""
         raw = self._connection.raw
         if savepoint:
@@ -209,7 +215,7 @@ class _Thread:
         except sqlite3.IntegrityError as error:
             failure: Exception = Conflict(str(error), "duplicate")
         except sqlite3.OperationalError as error:
-            if savepoint:
+            if is_write:
                 raise
             failure = Unavailable(f"SQLite did not answer: {error}")
         except Exception as error:  # noqa: BLE001 a bug in one verb must not take its neighbours along
