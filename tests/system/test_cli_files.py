@@ -188,7 +188,8 @@ def test_jobs_of_files_that_wait_for_each_other_are_found_without_a_server(tmp_p
 
 def test_an_edit_between_reading_and_writing_is_a_conflict(horae: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     from horae.cli.apply import _save, find_changes
-    from horae.cli.client import Client, Failure
+    from horae.cli.client import Client
+    from horae.cli.failure import Failure
 
     file = write(horae, "{name: raced, type: noop, queue: a}")
     horae.ok("apply", file)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from horae.cli import client
+from horae.cli import client, failure
 from tests.system.harness import Process, free_port
 from tests.system.shell import Done, Shell
 
@@ -40,13 +40,13 @@ def test_every_exit_code_has_its_case(horae: Shell, guarded: Process, tmp_path: 
         10: horae("pause", "coded", "nothing"),
     }
 
-    assert {wanted: done.code for wanted, done in cases.items()} == {code: code for code in range(client.PARTLY + 1)}
+    assert {wanted: done.code for wanted, done in cases.items()} == {code: code for code in range(failure.PARTLY + 1)}
     # Every failure but a difference says what to do next, or what is wrong with what.
     assert [code for code, done in cases.items() if code > 3 and "error[" not in done.err] == []
     for code in (5, 7, 8, 9):
         assert "hint: " in cases[code].err
     interrupted, _ = horae.on_terminal("run", "endless", "--follow", typed=b"\x03", when=b"begun")
-    assert interrupted == client.INTERRUPTED
+    assert interrupted == failure.INTERRUPTED
     ids = horae.ok("run", "list", "--job", "endless", "--status", "running", "-q").out
     horae.ok("run", "cancel", "-", input=ids)
 
@@ -64,9 +64,9 @@ def test_a_server_that_falls_silent_is_told_as_such() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         asked = client.Client(f"http://127.0.0.1:{mute.getsockname()[1]}", None, None, timeout=0.2)
         began = time.monotonic()
-        with pytest.raises(client.Failure, match="did not answer: no answer in time") as reading:
+        with pytest.raises(failure.Failure, match="did not answer: no answer in time") as reading:
             asked.get("/jobs")
-        with pytest.raises(client.Failure, match="it may have been done") as writing:
+        with pytest.raises(failure.Failure, match="it may have been done") as writing:
             asked.call("DELETE", "/jobs/x")
 
     assert time.monotonic() - began < 2

@@ -18,7 +18,7 @@ import pytest
 from starlette.routing import Route
 
 from horae.api.query import JOB_STATUSES, RUN_STATUSES
-from horae.cli import client
+from horae.cli import failure
 from horae.cli import main as command_line
 from horae.cli.root import COMMANDS
 from horae.cli.session import Command, common_options
@@ -193,7 +193,7 @@ def test_every_command_and_every_option_is_documented() -> None:
 def test_every_exit_code_of_the_command_line_is_documented() -> None:
     documented = [int(row[0]) for row in rows(section(DOCS / "cli.md", "## Exit codes"))]
 
-    assert documented == [0, *range(client.FAILED, client.PARTLY + 1), client.INTERRUPTED]
+    assert documented == [0, *range(failure.FAILED, failure.PARTLY + 1), failure.INTERRUPTED]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=titles(PAGES))

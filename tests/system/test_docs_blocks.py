@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from horae.cli import client
+from horae.cli import client, failure
 from horae.cli.root import COMMANDS
 from horae.config import read_settings
 from horae.core.errors import HoraeError
@@ -272,7 +272,7 @@ def test_every_error_is_documented_with_its_status_and_exit_code() -> None:
     assert documented.keys() == _codes_of_errors() - AT_START - NEVER_SHOWN
     assert {codes(row[0])[0] for row in rows(section(page, "## At the start of a process"))} == AT_START
     for code, (_, status, _, exit_code) in documented.items():
-        assert int(exit_code) == client.EXIT_OF_STATUS.get(int(status), client.FAILED), code
+        assert int(exit_code) == client.EXIT_OF_STATUS.get(int(status), failure.FAILED), code
 
 
 def _codes_of_errors() -> set[str]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import FAILED, path
 from horae.cli.each import delete_each
+from horae.cli.failure import FAILED, path
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, changing, paged
 from horae.cli.times import read_time

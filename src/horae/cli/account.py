@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from horae.cli.client import DENIED, NOT_FOUND, USAGE, Client, Failure
+from horae.cli.client import Client
 from horae.cli.context import DEFAULT_URL, check_name, keep, read_config
+from horae.cli.failure import DENIED, NOT_FOUND, USAGE, Failure
 from horae.cli.session import Command, Session, changing
 
 

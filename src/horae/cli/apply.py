@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, UNREACHABLE, USAGE, Client, Failure, path
+from horae.cli.failure import CONFLICT, PARTLY, UNREACHABLE, USAGE, Failure, path
 from horae.cli.output import Column
 from horae.cli.session import Command, Session, tell
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 if TYPE_CHECKING:
     from horae.cli.files import Wanted

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import NOT_FOUND, Failure, path
 from horae.cli.completion import job_names
+from horae.cli.failure import NOT_FOUND, Failure, path
 from horae.cli.output import visible
 from horae.cli.runs import is_run_id
 from horae.cli.session import Command, Session

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import path
 from horae.cli.completion import job_names
+from horae.cli.failure import path
 from horae.cli.session import Command, Session
 from horae.cli.times import read_time
 
@@ -72,7 +72,7 @@ def _wait(session: Session, name: str, body: dict[str, Any], since: str, runs: i
     import sys
     import time
 
-    from horae.cli.client import ENDED_BADLY
+    from horae.cli.failure import ENDED_BADLY
 
     query = {"job": name, "due_after": body["from"], "due_before": body["to"]}
     while True:

@@ -7,8 +7,8 @@ import sys
 
 import click
 
-from horae.cli.client import path
 from horae.cli.completion import job_names
+from horae.cli.failure import path
 from horae.cli.runs import is_run_id
 from horae.cli.session import Command, Session
 

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import gaierror
 from typing import Any
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
-FAILED, USAGE, ENDED_BADLY, NOT_FOUND, DENIED, CONFLICT, REJECTED, GAVE_UP, UNREACHABLE, PARTLY = range(1, 11)
-INTERRUPTED = 130
+from horae.cli.failure import CONFLICT, DENIED, FAILED, NOT_FOUND, REJECTED, UNREACHABLE, USAGE, Failure, Rehearsed
 
 EXIT_OF_STATUS = {400: REJECTED, 401: DENIED, 403: DENIED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT}
 EXIT_OF_STATUS |= {413: REJECTED, 422: REJECTED, 503: UNREACHABLE}
@@ -20,48 +19,6 @@ TIMEOUT_SECONDS = 30.0
 # Waits before a request is sent again; only those that are safe to repeat are.
 WAITS_SECONDS = (0.3, 1.0)
 MOST_WAIT_SECONDS = 10.0
-
-
-class Failure(Exception):
-    """Ends the command, in words and with an exit code."""
-
-    def __init__(
-        self,
-        exit_code: int,
-        detail: str,
-        *,
-        code: str = "",
-        faults: list[dict[str, str]] | None = None,
-        hint: str = "",
-        request_id: str = "",
-        status: int = 0,
-    ) -> None:
-        super().__init__(detail)
-        self.exit_code = exit_code
-        self.detail = detail
-        self.code = code
-        self.faults = faults or []
-        self.hint = hint
-        self.request_id = request_id
-        self.status = status
-
-
-class Rehearsed(Exception):
-    """Ends a dry run that would go well: `answer` says what it would change."""
-
-    def __init__(self, answer: dict[str, Any]) -> None:
-        super().__init__("A dry run ends here.")
-        self.answer = answer
-
-
-def unreadable(error: Exception) -> str:
-    """Why a file cannot be read, without the number of the error and the name of the file."""
-    return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
-def path(*parts: str) -> str:
-    """`/jobs/a%2Fb/run`: every part is data."""
-    return "".join(f"/{quote(part, safe=':')}" for part in parts)
 
 
 class Client:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure, Rehearsed
+from horae.cli.failure import USAGE, Failure, Rehearsed
 from horae.cli.session import Command, Session, changing
 
 # Where each shell looks by itself, from home on.

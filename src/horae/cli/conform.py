@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from horae.cli.client import UNREACHABLE
+from horae.cli.failure import UNREACHABLE
 from horae.cli.server import VIOLATED
 
 

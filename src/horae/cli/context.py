@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import DENIED, NOT_FOUND, USAGE, Failure
+from horae.cli.failure import DENIED, NOT_FOUND, USAGE, Failure
 from horae.cli.project import Project, find_project
 from horae.cli.session import Group, Session, changing
 
@@ -139,7 +139,7 @@ def write_config(config: dict[str, Any]) -> None:
 def keep(session: Session, config: dict[str, Any], action: str, name: str) -> None:
     """Write it, or in a dry run say what would be other. A key is not shown."""
     if session.is_dry:
-        from horae.cli.client import Rehearsed
+        from horae.cli.failure import Rehearsed
         from horae.cli.rehearsal import would_change
 
         before, after = (_shown(each, name) for each in (read_config(), config))

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import NOT_FOUND, path
 from horae.cli.completion import JOB
+from horae.cli.failure import NOT_FOUND, path
 from horae.cli.session import Command, Session, changing
 
 
@@ -47,7 +47,7 @@ def rename(session: Session, job_name: str, new_name: str) -> None:
 @click.pass_obj
 def rollback(session: Session, job_name: str, version: int) -> None:
     """Make it say what it said in an earlier version, as a new version. Its name and a pause stay."""
-    from horae.cli.client import Failure
+    from horae.cli.failure import Failure
     from horae.cli.jobs import shown_change
 
     current = session.client.get(path("jobs", job_name))
@@ -77,7 +77,7 @@ def rollback(session: Session, job_name: str, version: int) -> None:
 @click.pass_obj
 def restore(session: Session, job_name: str, paused: bool) -> None:
     """A deleted job anew, as it was in the end. It gets an id of its own; the old runs stay with the old one."""
-    from horae.cli.client import Failure
+    from horae.cli.failure import Failure
     from horae.cli.files import as_file
 
     deleted = session.client.pages("/jobs", "jobs", None, status="CANCELLED", sort="-updated_at")

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from horae.cli import filters
-from horae.cli.client import USAGE, Failure, path
 from horae.cli.completion import dead_ids
 from horae.cli.each import delete_each, post_each
+from horae.cli.failure import USAGE, Failure, path
 from horae.cli.output import Column
 from horae.cli.runs import filter_query, run_filters
 from horae.cli.session import Group, Session, changing, paged

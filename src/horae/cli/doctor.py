@@ -6,14 +6,17 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from horae.cli.client import FAILED, UNREACHABLE, Client, Failure
+from horae.cli.failure import FAILED, UNREACHABLE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Command, Session
 from horae.cli.times import now
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 SKEW_SECONDS = 0.5
 GOOD, WARNING, BAD = "ok", "warning", "bad"

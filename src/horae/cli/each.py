@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from horae.cli.client import PARTLY, Failure, Rehearsed, path
+from horae.cli.failure import PARTLY, Failure, Rehearsed, path
 from horae.cli.rehearsal import show_rehearsal
 from horae.cli.session import Session, tell
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import REJECTED, USAGE, Client, Failure, path
+from horae.cli.failure import REJECTED, USAGE, Failure, path
 from horae.cli.files import checked_file
 from horae.cli.output import as_yaml
 from horae.cli.yaml_lines import read_documents
 from horae.core.document import render_definition
 from horae.core.job import Definition
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 
 def edit_here(client: Client, name: str, version: int | None) -> Any:

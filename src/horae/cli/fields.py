@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure, unreadable
+from horae.cli.failure import USAGE, Failure, unreadable
 from horae.cli.times import read_time
 
 PLAIN = {

@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from horae.cli.client import REJECTED, USAGE, Client, Failure, unreadable
+from horae.cli.failure import REJECTED, USAGE, Failure, unreadable
 from horae.core.answered import READ_ONLY
 from horae.core.checks import Collector
 from horae.core.document import parse_job, render_definition
 from horae.core.egress import allow_ranges
 from horae.core.errors import Fault, Invalid
 from horae.core.job import Definition
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 MOST_BYTES = 20_000_000
 # How a job stands, which a file does not say, and what to do instead.

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure
+from horae.cli.failure import USAGE, Failure
 from horae.cli.times import read_time
 
 JOBS = ("status", "health", "label", "type", "queue", "priority", "due")

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from horae.cli.client import GAVE_UP, NOT_FOUND, Failure, path
 from horae.cli.completion import queue_names, worker_ids
 from horae.cli.each import post_each
+from horae.cli.failure import GAVE_UP, NOT_FOUND, Failure, path
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, changing
 

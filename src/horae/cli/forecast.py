@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import datetime, timedelta
 from shutil import get_terminal_size
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import Client
 from horae.cli.output import Column
 from horae.cli.session import Command, Session
 from horae.cli.times import now, rfc3339
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 SHADES = " ░▒▓█"
 COLOURS = (None, "green", "cyan", "yellow", "red")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from horae.cli.client import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure, unreadable
+from horae.cli.failure import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Failure, unreadable
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 

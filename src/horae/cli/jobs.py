@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from horae.cli import filters
-from horae.cli.client import CONFLICT, FAILED, USAGE, Failure, path
 from horae.cli.completion import JOB, job_names
 from horae.cli.copies import copy, rename, restore, rollback
 from horae.cli.each import delete_each, post_each
+from horae.cli.failure import CONFLICT, FAILED, USAGE, Failure, path
 from horae.cli.fields import HTTP_FLAGS, document_of, http_part, job_options
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column

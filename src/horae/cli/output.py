@@ -221,7 +221,7 @@ def chosen(item: Any, fields: Sequence[str]) -> dict[str, Any]:
 def _no_field(name: str, item: Any) -> Exception:
     from difflib import get_close_matches
 
-    from horae.cli.client import USAGE, Failure
+    from horae.cli.failure import USAGE, Failure
 
     known = list(item) if isinstance(item, dict) else []
     near = get_close_matches(name, known, 1)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from horae.cli.apply import FILES, PATHS, PRUNE, Change, find_changes
-from horae.cli.client import USAGE, Client, Failure, path
 from horae.cli.completion import job_names
+from horae.cli.failure import USAGE, Failure, path
 from horae.cli.files import checked
 from horae.cli.output import Column, shown_length
 from horae.cli.session import Command, Session
 from horae.cli.times import read_length, shown_time
 from horae.cli.upcoming import due_times
 from horae.core.duration import format_duration, format_instant, parse_instant
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 MOST = 50_000
 MINUTE_US = 60_000_000

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from horae.cli.client import USAGE, Failure, unreadable
+from horae.cli.failure import USAGE, Failure, unreadable
 
 FILE = "horae.toml"
 FIELDS = ("server", "context", "tenant")

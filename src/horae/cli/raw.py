@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure, problem_of
+from horae.cli.client import problem_of
+from horae.cli.failure import USAGE, Failure
 from horae.cli.session import Command, Session, changing
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")

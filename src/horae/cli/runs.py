@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from horae.cli import filters
-from horae.cli.client import NOT_FOUND, USAGE, Failure, path
 from horae.cli.completion import job_names, queue_names, run_ids
 from horae.cli.each import names_of, post_each
+from horae.cli.failure import NOT_FOUND, USAGE, Failure, path
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, changing, paged

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import REJECTED, USAGE, Failure
+from horae.cli.failure import REJECTED, USAGE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Group, Session
 from horae.cli.times import now, read_time

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure, path
 from horae.cli.each import delete_each
+from horae.cli.failure import USAGE, Failure, path
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, changing
 

@@ -13,8 +13,9 @@ import click
 from horae.cli.output import FORMS, Column, Out, visible
 
 if TYPE_CHECKING:
-    from horae.cli.client import Client, Failure
+    from horae.cli.client import Client
     from horae.cli.context import Place
+    from horae.cli.failure import Failure
 
 ALIASES = {"ls": "list", "rm": "delete"}
 
@@ -109,7 +110,7 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
-            from horae.cli.client import INTERRUPTED
+            from horae.cli.failure import INTERRUPTED
 
             click.echo("", err=True)
             sys.exit(INTERRUPTED)
@@ -128,7 +129,7 @@ class Command(click.Command):
 
 
 def _show_if_rehearsed(error: Exception, ctx: click.Context) -> None:
-    from horae.cli.client import Rehearsed
+    from horae.cli.failure import Rehearsed
 
     if isinstance(error, Rehearsed):
         from horae.cli.rehearsal import show_rehearsal
@@ -140,7 +141,7 @@ def _show_if_rehearsed(error: Exception, ctx: click.Context) -> None:
 
 def _close_output(error: OSError) -> NoReturn:
     """A full disk, say: what was to be written cannot be, and must not be tried again at exit."""
-    from horae.cli.client import FAILED
+    from horae.cli.failure import FAILED
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     click.echo(f"error[output]: {error.strerror or error}.", err=True)
@@ -183,7 +184,7 @@ def _suggest(error: Exception, ctx: click.Context) -> None:
     """A job that is not there: which one may have been meant."""
     from difflib import get_close_matches
 
-    from horae.cli.client import Failure, path
+    from horae.cli.failure import Failure, path
 
     name = ctx.params.get("job_name") or ctx.params.get("name")
     if not isinstance(error, Failure) or error.status != 404 or error.hint or not isinstance(name, str):
@@ -200,7 +201,7 @@ def _suggest(error: Exception, ctx: click.Context) -> None:
 
 def _end(error: Exception) -> NoReturn:
     """Ours in words; anything else is a bug and shows its trace."""
-    from horae.cli.client import REJECTED, USAGE, Failure
+    from horae.cli.failure import REJECTED, USAGE, Failure
     from horae.core.errors import Invalid
 
     if isinstance(error, Invalid):

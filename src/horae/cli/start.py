@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import USAGE, Failure, path
 from horae.cli.completion import JOB
+from horae.cli.failure import USAGE, Failure, path
 from horae.cli.session import Command, Session, changing
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import FAILED, Client
 from horae.cli.doctor import BAD, COLOURS, GOOD, SIGNS, WARNING, Finding, examine
+from horae.cli.failure import FAILED
 from horae.cli.output import shown_length, visible
 from horae.cli.session import Command, Session
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 MOST_SHOWN = 10
 

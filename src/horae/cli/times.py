@@ -7,7 +7,7 @@ import re
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from pathlib import Path
 
-from horae.cli.client import USAGE, Failure
+from horae.cli.failure import USAGE, Failure
 
 _CLOCK = re.compile(r"(?:(today|tomorrow|yesterday)\s*)?(\d{1,2}):(\d\d)(?::(\d\d))?")
 _DAYS = {None: 0, "today": 0, "tomorrow": 1, "yesterday": -1}

@@ -6,14 +6,17 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import Client, Failure
+from horae.cli.failure import Failure
 from horae.cli.output import pretty, shown_length
 from horae.cli.session import Command, Session
 from horae.cli.times import now
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 
 @click.command(cls=Command)

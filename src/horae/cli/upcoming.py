@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.client import USAGE, Client, Failure, path
 from horae.cli.completion import job_names
+from horae.cli.failure import USAGE, Failure, path
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Command, Session
@@ -18,6 +18,9 @@ from horae.core.document import parse_job, schedule_of
 from horae.core.duration import format_instant, parse_instant
 from horae.core.egress import allow_ranges
 from horae.core.schedule import Schedule, next_after
+
+if TYPE_CHECKING:
+    from horae.cli.client import Client
 
 GROUPS = ("minute", "hour", "job", "queue", "priority")
 MOST_GROUPED = 200_000

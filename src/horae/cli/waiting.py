@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import ENDED_BADLY, GAVE_UP, TIMEOUT_SECONDS, Failure, path
+from horae.cli.client import TIMEOUT_SECONDS
+from horae.cli.failure import ENDED_BADLY, GAVE_UP, Failure, path
 from horae.cli.output import shown_length, visible
 from horae.cli.session import Session
 from horae.cli.times import read_length

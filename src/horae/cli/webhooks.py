@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from horae.cli.client import path
 from horae.cli.each import delete_each, post_each
+from horae.cli.failure import path
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, changing, paged
 
