@@ -69,6 +69,7 @@ class Exchange(asyncio.Protocol):
         finally:
             timer.cancel()
             self._waiter = None
+            self._body = []  # a connection that rests holds nothing
             if not self.is_reusable:
                 self._transport.abort()
 
