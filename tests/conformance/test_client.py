@@ -1,6 +1,7 @@
 """The HTTP client against servers that speak bytes: what it keeps, what it drops, and that it comes to an end."""
 
 import asyncio
+import gzip
 import ipaddress
 import socket
 import ssl
@@ -175,18 +176,82 @@ async def test_a_packed_body_is_unpacked_up_to_the_cap(client, code):
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhel", Lost),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", BadAnswer),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\nok", BadAnswer),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", None),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00", BadAnswer),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"x" * 100)[:-9], BadAnswer),
     ],
-    ids=["nothing", "half a head", "half a chunk", "two lengths", "a length and chunks", "nothing unpacked"],
+    ids=["nothing", "half a head", "half a chunk", "two lengths", "a length and chunks", "half a gzip", "to the end"],
 )
 async def test_what_is_no_whole_answer_is_told(client, answer, error):
     async with talking(answer) as server:
-        if error is None:
-            assert (await ask(client, server.url)).body == b""
-        else:
-            with pytest.raises(error):
-                await ask(client, server.url)
+        with pytest.raises(error):
+            await ask(client, server.url)
         assert (await ask(client, server.url)).body == b"ok"
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "more", "body"),
+    [
+        (CHUNKED + b"Content-Encoding: gzip\r\n\r\n16\r\n" + gzip.compress(b"hi")[:22] + b"\r\n", b"1\r\nx\r\n", b"hi"),
+        (CHUNKED + b"\r\n2\r\nhi\r\n0\r\nX-T: ", b"a", None),
+        (CHUNKED + b"X-T: ", b"a", None),
+    ],
+    ids=["behind the end of a gzip", "trailer", "header"],
+)
+async def test_what_never_ends_ends_and_is_not_kept(client, beginning, more, body):
+    sent = 0
+
+    async def pour(reader, writer):
+        nonlocal sent
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(beginning)
+            while sent < 50_000_000:
+                writer.write(more * 60_000)
+                await writer.drain()
+                sent += len(more) * 60_000
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(pour, "127.0.0.1", 0)
+    async with server:
+        asked = ask(client, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        if body is None:
+            with pytest.raises(BadAnswer):
+                await asked
+        else:
+            assert (await asked).body == body
+
+    assert sent < 20_000_000
+
+
+async def test_two_gzips_in_a_row_are_one_body(client):
+    body = gzip.compress(b"one, ") + gzip.compress(b"two")
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body)
+    async with talking(head + body) as server:
+        assert (await ask(client, server.url)).body == b"one, two"
+
+
+async def test_a_connection_whose_request_was_not_taken_whole_is_not_used_again(client):
+    done = asyncio.Event()
+
+    async def answer_early(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        reader._transport.pause_reading()
+        writer.write(OK)
+        await done.wait()
+        writer.close()
+
+    server = await asyncio.start_server(answer_early, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        assert (await ask(client, url, method="POST", body=b"x" * 20_000_000)).body == b"ok"
+        assert client._origins == {}
+        done.set()
 
 
 async def test_no_more_connections_than_the_limit_and_everybody_has_a_turn(client):

@@ -10,7 +10,9 @@ import httptools
 
 HEAD_BYTES = 32 * 1024
 HINT_BYTES = 256  # what an answer before the answer counts for, however short
-_WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+GZIP = 16 + zlib.MAX_WBITS
+GZIP_MAGIC = b"\x1f\x8b"
+_WINDOWS = {"gzip": GZIP, "x-gzip": GZIP, "deflate": zlib.MAX_WBITS}
 
 
 class NoAnswer(Exception):
@@ -52,7 +54,7 @@ class Exchange(asyncio.Protocol):
         """TimeoutError when the whole answer, body included, is not there by then."""
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
-        self._head_bytes = self._before_body = self._size = 0
+        self._head_bytes = self._idle_bytes = self._size = 0
         self._has_head = False
         self._is_head = is_head
         self._most_bytes = most_bytes
@@ -86,6 +88,7 @@ class Exchange(asyncio.Protocol):
         if self._waiter is None or self._waiter.done():
             self.close()  # nobody asked: what else comes here would be taken for an answer
             return
+        self._brings_body = False
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
@@ -93,10 +96,10 @@ class Exchange(asyncio.Protocol):
         except httptools.HttpParserError as error:
             cause = error.__context__
             self._fail(cause if isinstance(cause, NoAnswer) else BadAnswer(f"the answer is no HTTP: {error}"))
-        if not self._has_head:
-            self._before_body += len(data)
-            if self._before_body > 2 * HEAD_BYTES:
-                self._fail(_too_long())
+        # What brings no part of a body is head, hint or trailer, of which the parser keeps as much as comes.
+        self._idle_bytes = 0 if self._brings_body else self._idle_bytes + len(data)
+        if self._idle_bytes > 2 * HEAD_BYTES:
+            self._fail(_too_long())
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_reusable = False
@@ -104,7 +107,7 @@ class Exchange(asyncio.Protocol):
             return
         coding = self._headers.get("transfer-encoding", "")
         if self._has_head and "content-length" not in self._headers and not coding and error is None:
-            self._finish(keep=False)  # such an answer ends with its connection
+            self._end(keep=False)  # such an answer ends with its connection
         else:
             self._fail(Lost("the answer ended early" if self._has_head else ""))
 
@@ -133,20 +136,25 @@ class Exchange(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         if self._waiter is None or self._waiter.done():
             return
+        self._brings_body = True
         room = self._most_bytes - self._size
         piece = self._unpacker.take(data, room + 1) if self._unpacker is not None else data
         self._size += len(piece)
         self._body.append(piece[:room])
-        if len(piece) > room:
+        if len(piece) > room or (self._unpacker is not None and self._unpacker.is_over):
             self._finish(keep=False)
 
     def on_message_complete(self) -> None:
         if not self._has_head:
             self._headers.clear()  # "go on", or a hint: the answer is yet to come
-        elif self._unpacker is not None and self._size and not self._unpacker.is_whole:
+        else:
+            self._end(keep=self._parser.should_keep_alive() and not self._parser.should_upgrade())
+
+    def _end(self, *, keep: bool) -> None:
+        if self._unpacker is not None and self._unpacker.is_torn:
             self._fail(BadAnswer("the packed body ended early"))
         else:
-            self._finish(keep=self._parser.should_keep_alive() and not self._parser.should_upgrade())
+            self._finish(keep=keep)
 
     def _count_head(self, size: int) -> None:
         self._head_bytes += size
@@ -156,7 +164,9 @@ class Exchange(asyncio.Protocol):
     def _finish(self, *, keep: bool) -> None:
         if self._waiter is None or self._waiter.done():
             return
-        self.is_reusable = keep and not self._transport.is_closing()
+        # Whatever of the request is not sent yet would stand before the next one.
+        is_sent = not self._transport.get_write_buffer_size()
+        self.is_reusable = keep and is_sent and not self._transport.is_closing()
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         self._waiter.set_result(Received(self._parser.get_status_code(), self._headers, body, self._size))
 
@@ -169,21 +179,33 @@ class _Unpacker:
     """Never more than was asked for: a small answer can unpack to gigabytes."""
 
     def __init__(self, window: int) -> None:
+        self._window = window
         self._work = zlib.decompressobj(window)
-        self._is_bare = window == zlib.MAX_WBITS  # or may be
+        self._may_be_bare = window == zlib.MAX_WBITS
+        self._has_begun = False
+        self.is_over = False
 
     @property
-    def is_whole(self) -> bool:
-        return self._work.eof
+    def is_torn(self) -> bool:
+        return self._has_begun and not self._work.eof
 
     def take(self, data: bytes, most: int) -> bytes:
+        """`is_over` when what follows the packed body is none of it."""
+        self._has_begun = True
         try:
             piece = self._work.decompress(data, most)
         except zlib.error as error:
-            if not self._is_bare:
+            if not self._may_be_bare:
                 raise BadAnswer(f"the body cannot be unpacked: {error}") from None
             self._work = zlib.decompressobj(-zlib.MAX_WBITS)  # some send "deflate" without its wrapping
-            self._is_bare = False
+            self._may_be_bare = False
             return self.take(data, most)
-        self._is_bare = False
-        return piece
+        self._may_be_bare = False
+        rest = self._work.unused_data
+        if not rest or len(piece) >= most:
+            return piece
+        if not rest.startswith(GZIP_MAGIC) or self._window < GZIP:
+            self.is_over = True
+            return piece
+        self._work = zlib.decompressobj(self._window)  # another part, packed for itself
+        return piece + self.take(rest, most - len(piece))
