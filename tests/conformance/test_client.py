@@ -20,7 +20,7 @@ from horae.executors import client as client_module
 from horae.executors import connecting
 from horae.executors.client import Client, locate
 from horae.executors.connecting import NotConnected, NotTrusted, ProxyRefused, Refused
-from horae.executors.exchange import HEAD_BYTES, BadAnswer, Lost
+from horae.executors.exchange import HEAD_BYTES, BadAnswer, Exchange, Lost
 from tests.conformance.attempts import until
 
 LOOPBACK = allow_ranges("127.0.0.0/8,::1")
@@ -303,6 +303,17 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used(client)
     assert server.connections == 2
 
 
+async def test_a_connection_that_the_server_closed_in_silence_is_not_used(client):
+    """The loop has not heard of it yet: nothing was awaited between the close and the next request."""
+    left, right = socket.socketpair()
+    loop = asyncio.get_running_loop()
+    _, exchange = await loop.create_connection(Exchange, sock=left)
+    right.close()
+
+    assert not exchange.is_quiet()
+    exchange.close()
+
+
 async def test_the_request_is_written_as_it_should_be(client):
     async with talking() as server:
         await ask(client, f"{server.url}a b".replace(" ", "%20") + "/ü?q=€#part", method="POST", headers={"X-A": "ö"})
@@ -495,14 +506,24 @@ async def test_s34_an_address_is_refused_by_us_and_a_name_by_the_proxy():
     async with talking() as server, by_proxy(server.port, b"HTTP/1.1 403 Not here\r\n\r\n", login="") as proxy:
         with pytest.raises(ProxyRefused, match="403 Not here"):
             await ask(proxy.client, "https://inner.example/")
-        with pytest.raises(Refused):
-            await ask(proxy.client, "http://10.0.0.1/")
+        for url in ("http://10.0.0.1/", "http://metadata.google.internal/", "http://redis.example:6379/"):
+            with pytest.raises(Refused):
+                await ask(proxy.client, url)
 
     assert len(proxy.heads) == 1
 
 
 @pytest.mark.parametrize(
-    "url", ["proxy:3128", "https://proxy:3128", "http://proxy", "http://proxy:99999", "http://p:1/x"]
+    "url",
+    [
+        "proxy:3128",
+        "https://proxy:3128",
+        "http://proxy",
+        "http://proxy:99999",
+        "http://p:1/x",
+        "http://p:1?a",
+        "http://u%0a:p@h:1",
+    ],
 )
 def test_a_proxy_that_cannot_be_one_is_refused_at_the_start(url):
     with pytest.raises(Invalid, match="proxy"):

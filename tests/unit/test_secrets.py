@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horae.core.errors import Conflict
-from horae.core.secrets import MASK, Redactor, fill, names_in, stand_in
+from horae.core.secrets import MASK, Redactor, fill, fill_url, names_in, stand_in
 from horae.core.targets import check_target
 from horae.vault import Vault, key_id_of
 
@@ -160,3 +160,44 @@ def test_the_old_key_opens_but_does_not_seal():
 def test_keys_for_different_purposes_differ():
     vault = Vault(KEY)
     assert len({vault.derive("a"), vault.derive("b"), Vault(OTHER).derive("a")}) == 3
+
+
+KEY = "SECRETVALUE-0123456789-abcdefghij-KLMNOPQRSTUV"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("HTTP 500 from h\n" + "x" * 20 + KEY[:40], "HTTP 500 from h\n" + "x" * 20 + "***"),
+        (f"exit code 1\n{KEY[-36:]}0000", "exit code 1\n***0000"),
+        (f"…{KEY[-5:]} and {KEY} and more", "…*** and *** and more"),
+        ("nothing to see\nhere", "nothing to see\nhere"),
+        (f"{KEY[:3]} is too little to tell", f"{KEY[:3]} is too little to tell"),
+    ],
+)
+def test_what_a_cut_left_of_a_secret_is_masked(text, shown):
+    assert Redactor({"KEY": KEY}).torn(text) == shown
+
+
+def test_long_texts_of_a_result_are_taken_for_shortened_ones():
+    redactor = Redactor({"KEY": KEY})
+    cut = "x" * 5000 + KEY[:30]
+
+    assert redactor.value({"body": cut, "short": KEY[:30]}) == {"body": "x" * 5000 + "***", "short": KEY[:30]}
+
+
+@pytest.mark.parametrize(
+    ("url", "filled"),
+    [
+        ("https://h/u?t={{ secret.A }}&b=1", "https://h/u?t=pa%23ss%26x%3D1%3F/%20z&b=1"),
+        ("https://h/{{ secret.A }}", "https://h/pa%23ss%26x%3D1%3F/%20z"),
+        ("{{ secret.U }}/more", "https://inner.example:8/a?b=c#d/more"),
+        ("http://{{ secret.H }}/x", "http://inner.example:8080/x"),
+        ("https://h/?t={{ secret.E }}", "https://h/?t=a%2Fb%25c"),
+        ("https://h/?t={{ secret.L }}", "https://h/?t=two\nlines"),
+    ],
+)
+def test_a_secret_in_a_path_or_a_query_is_a_part_of_it_and_cannot_end_it(url, filled):
+    values = {"A": "pa#ss&x=1?/ z", "U": "https://inner.example:8/a?b=c#d", "H": "inner.example:8080"}
+
+    assert fill_url(url, values | {"E": "a%2Fb%c", "L": "two\nlines"}) == filled

@@ -114,7 +114,8 @@ def read_proxy(url: str) -> Proxy | None:
     if not url:
         return None
     parts = urlsplit(url)
-    if parts.scheme != "http" or not parts.hostname or not _port_of(parts) or parts.path.strip("/"):
+    is_plain = unquote(url).isprintable() and not (parts.path.strip("/") or parts.query or parts.fragment)
+    if parts.scheme != "http" or not parts.hostname or not _port_of(parts) or not is_plain:
         detail = "The proxy is not a URL with http and a port."
         raise Invalid([Fault("/egress_proxy", detail, "Write http://proxy.example:3128.")])
     lines: tuple[str, ...] = ()
@@ -176,7 +177,7 @@ def check_url(url: str, pointer: str, allow: Allow = ()) -> list[Fault]:
         destination = read_url(url)
     except ValueError as error:
         return [Fault(pointer, f"{error}.", 'Write it like "https://example.com/path".')]
-    why = _refused_at_once(destination, allow)
+    why = refused_unseen(destination, allow)
     if why is None:
         return []
     hint = "Use a public address, or let an operator add the range to HORAE_EGRESS_ALLOW."
@@ -240,13 +241,17 @@ def _check_name(host: str) -> None:
         raise ValueError(f"{host!r} is not a host name")
 
 
-def _refused_at_once(destination: Destination, allow: Allow) -> str | None:
+def refused_unseen(destination: Destination, allow: Allow, *, is_final: bool = False) -> str | None:
+    """Why a connection will not be made, as far as can be told before a name is looked up.
+
+    `is_final` when nobody will see its addresses here: then a port that is refused for most is refused.
+    """
     name = destination.host.removesuffix(".")
     known = "127.0.0.1" if name.endswith(".localhost") else _KNOWN_NAMES.get(name)
     address = destination.address or (ip_address(known) if known else None)
     if address is not None:
         return refusal(address, destination.port, allow)
-    if destination.port in REFUSED_PORTS and not allow:
+    if destination.port in REFUSED_PORTS and (is_final or not allow):
         return f"port {destination.port} is refused"
     return None
 

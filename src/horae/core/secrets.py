@@ -15,8 +15,14 @@ LONGEST = 64 * 1024
 MASK = "***"
 # Shorter ones would mask half of every text, so there are none.
 SHORTEST = 4
+# Texts of a result that are at least so long may have been shortened.
+SHORTENED = 4000
 
 _REFERENCE = re.compile(r"\{\{\s*secret\.([^\s{}]*)\s*\}\}")
+# Up to where the path or the query begins.
+_PATH = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*(?=[/?])")
+# Control characters are left as they are: a URL that has them is refused. So are escapes that are there already.
+_BREAKS_URL = re.compile(r"%(?![0-9A-Fa-f]{2})|[ !-$&-,:-@\[-^`{-}]")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 # Keys in PEM have lines; all other control characters are a slip of whoever pasted them.
 _NOT_IN_VALUES = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -49,6 +55,20 @@ def fill(value: Any, secrets: Mapping[str, str]) -> Any:
     return _changed(value, lambda text: _REFERENCE.sub(lambda match: secrets[match[1]], text) if "{{" in text else text)
 
 
+def fill_url(text: str, secrets: Mapping[str, str]) -> str:
+    """A URL with each reference replaced. One in its path or query is a part of it and cannot end it: `#`, `&` and the
+    like are escaped. What comes before those is taken as it is: a secret may be a host, or a whole URL.
+    """
+    begins = _PATH.match(text)
+    after = begins.end() if begins else len(text)
+
+    def put(match: re.Match[str]) -> str:
+        value = secrets[match[1]]
+        return value if match.start() < after else _BREAKS_URL.sub(lambda found: quote(found[0], safe=""), value)
+
+    return _REFERENCE.sub(put, text)
+
+
 def stand_in(value: Any) -> Any:
     """The same value with a harmless word for each reference, for checks that want to see a real URL."""
     return _changed(value, lambda text: _REFERENCE.sub("secret", text) if "{{" in text else text)
@@ -61,13 +81,14 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._forms = {form for secret in secrets.values() if len(secret) >= SHORTEST for form in _forms(secret)}
+        self._backwards: set[str] = set()
         self._tail = ""
 
     def text(self, text: str) -> str:
         return _masked(text, self._spans(text))
 
     def value(self, value: Any) -> Any:
-        return _changed(value, self.text)
+        return _changed(value, lambda text: self.text(text) if len(text) < SHORTENED else self.torn(text))
 
     def stream(self, text: str) -> str:
         """Output in pieces: as much as cannot be the beginning of a secret; `end` gives the rest."""
@@ -87,9 +108,22 @@ class Redactor:
                 cut = len(text) - _overlap(self._forms, text[end:])
         return _masked(text[:cut], [span for span in spans if span[1] <= cut]), text[cut:]
 
+    def torn(self, text: str) -> str:
+        """A text that was shortened before: what is left of a secret at the beginning or the end of a line is masked
+        as well.
+        """
+        return "\n".join(map(self._torn_line, self.text(text).split("\n")))
+
+    def _torn_line(self, line: str) -> str:
+        mark = "…" if line.startswith("…") else ""
+        line = self.without_ending(line[len(mark) :])
+        size = _overlap(self._forms, line)
+        return mark + (line if size < SHORTEST else line[:-size] + MASK)
+
     def without_ending(self, text: str) -> str:
         """A text whose beginning may be the ending of a secret, of which nobody knows what came before."""
-        size = _overlap({form[::-1] for form in self._forms}, text[::-1])
+        self._backwards = self._backwards or {form[::-1] for form in self._forms}
+        size = _overlap(self._backwards, text[::-1])
         return text if size < SHORTEST else MASK + text[size:]
 
     def _spans(self, text: str) -> list[tuple[int, int]]:

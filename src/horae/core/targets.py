@@ -39,6 +39,7 @@ _FORBIDDEN_HEADERS = frozenset(
         "transfer-encoding",
         "connection",
         "keep-alive",
+        "proxy-authorization",
         "proxy-connection",
         "te",
         "trailer",

@@ -151,7 +151,7 @@ class _Origin:
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE_SECONDS
         while self.idle:
             exchange = self.idle.pop()
-            if exchange.is_reusable and exchange.idle_since > oldest:
+            if exchange.is_reusable and exchange.idle_since > oldest and exchange.is_quiet():
                 return exchange
             exchange.close()
         return None

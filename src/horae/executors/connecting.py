@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 
-from horae.core.egress import Allow, Destination, Proxy, refusal
+from horae.core.egress import Allow, Destination, Proxy, refusal, refused_unseen
 from horae.executors.exchange import HEAD_BYTES, Exchange, NoAnswer
 
 CONNECT_SECONDS = 10.0
@@ -63,19 +63,20 @@ class Connector:
         return self._proxy if destination.scheme == "http" else None
 
     async def _endpoints(self, destination: Destination) -> list[Endpoint]:
-        """Where to connect. A name is looked up by the proxy if there is one, an address is checked in any case."""
-        address, port = destination.address, destination.port
+        """Where to connect. A proxy looks up names itself; what can be told without that is checked here."""
+        port = destination.port
         try:
-            if address is not None or self._proxy is None:
+            if self._proxy is not None:
+                whys = [refused_unseen(destination, self._allow, is_final=True)]
+                found = await self._known(self._proxy.host, self._proxy.port)
+            else:
                 found = await self._known(destination.host.strip("[]").replace("%25", "%"), port)
                 # One private address among public ones is an attack: none of them is tried.
-                for why in (refusal(str(place[0]), port, self._allow) for _, place in found):
-                    if why:
-                        raise Refused(why)
-            if self._proxy is not None:
-                found = await self._known(self._proxy.host, self._proxy.port)
+                whys = [refusal(str(address[0]), port, self._allow) for _, address in found]
         except (OSError, UnicodeError) as error:
             raise NotFound(str(error)) from error
+        for why in filter(None, whys):
+            raise Refused(why)
         return found
 
     async def _known(self, host: str, port: int) -> list[Endpoint]:

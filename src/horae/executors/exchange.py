@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import zlib
 from typing import NamedTuple, cast
 
@@ -74,6 +75,12 @@ class Exchange(asyncio.Protocol):
             self._body = []  # a connection that rests holds nothing
             if not self.is_reusable:
                 self._transport.abort()
+
+    def is_quiet(self) -> bool:
+        """Nothing has come since the last answer: not even the end, which a busy loop may not have heard of yet."""
+        ready = select.poll()
+        ready.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
+        return not ready.poll(0)
 
     def close(self) -> None:
         self.is_reusable = False

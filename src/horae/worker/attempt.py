@@ -11,7 +11,7 @@ import msgspec
 
 from horae.core.job import Definition
 from horae.core.run import Attempt, judge
-from horae.core.secrets import Redactor, fill, names_in
+from horae.core.secrets import Redactor, fill, fill_url, names_in
 from horae.ports import Again, Claimed, Ending, Held, LogChunk, Outcome, Request
 from horae.worker.results import Results
 
@@ -47,7 +47,8 @@ def request_of(
     if definition.type == "custom" and "handler" not in target:
         target = {**target, "handler": definition.name}
     if secrets:
-        target = fill(target, secrets)
+        url = target.get("url") if definition.type == "http" else None
+        target = fill(target, secrets) | ({"url": fill_url(url, secrets)} if url else {})
     return Request(
         run_id=claimed.run_id,
         job_id=claimed.job_id,
@@ -85,7 +86,7 @@ def report(
 ) -> None:
     """Hands the outcome on: to the end of the run, or to another attempt."""
     if redactor is not None:
-        error = None if outcome.error is None else redactor.text(outcome.error)
+        error = None if outcome.error is None else redactor.torn(outcome.error)
         outcome = replace(outcome, error=error, result=redactor.value(outcome.result))
     after = outcome.retry_after_seconds
     if outcome.is_unsent and isinstance(claimed, Claimed) and claimed.waited_us < PATIENCE_US:
