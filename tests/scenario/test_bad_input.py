@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from horae.api import body as body_module
 from horae.core.explain import explain
 from horae.store.store import Store, open_store
+from tests.scenario.asking import Api, create
 from tests.scenario.conftest import app_over, client_of
 from tests.services import on_server, with_database
 
@@ -469,3 +470,33 @@ def test_any_query_is_answered(send: Send, path: str, query: list[tuple[str, str
 def test_any_header_is_answered(send: Send, name: str, value: bytes):
     send("PATCH", "/v1/jobs/known", content=b"{}", headers={name: value})
     send("POST", "/v1/jobs/known/pause", content=b"{}", headers={name: value})
+
+
+@pytest.mark.parametrize("query", ["dry_run", "dry_run=", "dry_run=yes"])
+async def test_a_dry_run_that_is_not_said_clearly_changes_nothing(api: Api, query: str):
+    await create(api)
+
+    answer = await api.delete(f"jobs/report?{query}")
+
+    assert answer.status_code == 422
+    assert (await api.get("jobs/report")).status_code == 200
+
+
+async def test_a_body_where_none_is_taken_is_not_dropped_in_silence(api: Api):
+    await create(api)
+
+    refused = await api.request("DELETE", "jobs/report", json={"dry_run": True})
+    assert refused.status_code == 422
+    assert "?dry_run=true" in refused.text
+    assert (await api.request("DELETE", "jobs/report", json={})).status_code == 200
+
+
+async def test_lines_after_one_that_is_far_too_long_are_read(api: Api):
+    lines = [{"name": "first"}, {"name": "long", "payload": "x" * 3_000_000}, {"name": "third"}, {"name": "fourth"}]
+    body = "\n".join(json.dumps(line) for line in lines)
+
+    answer = await api.post("/jobs:batch", content=body, headers={"Content-Type": "application/x-ndjson"})
+
+    told = answer.json()
+    assert (told["created"], told["failed"]) == (3, 1)
+    assert (await api.get("jobs/fourth")).status_code == 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -13,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from horae.core.egress import allow_ranges
 from horae.core.webhooks import ATTEMPTS
 from horae.executors.webhook import WebhookSender
-from horae.notify.relay import Relay
+from horae.notify.relay import SHARE, Relay
 from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from horae.testing import VAULT
@@ -230,7 +231,7 @@ async def test_a_sender_that_dies_leaves_its_messages_to_another(
 ):
     await hook(api, receiver, "run.failed")
     await run_and_end(world, (await create(api))["job_id"], "a", "failed")
-    assert len(await store.take_messages(10, 60_000_000)) == 1
+    assert len(await store.take_messages(10, 60_000_000, [])) == 1
 
     await relay.tick()
     assert receiver.events == []
@@ -414,3 +415,44 @@ async def test_the_id_of_a_webhook_is_no_name_for_another(api: Api, receiver: An
     other = await api.post("webhooks", json={"name": id_, "url": receiver.url, "events": ["run.failed"]})
 
     assert_problem(other, 409, "name_taken")
+
+
+async def test_messages_of_one_tenant_that_hang_keep_no_other_waiting(
+    api: Api, world: World, store: Store, receiver: Any, clock: StoreClock
+):
+    class Sender:
+        """Hangs for the noisy one."""
+
+        def __init__(self) -> None:
+            self.sent: list[str] = []
+
+        async def send(self, url: str, headers: Any, body: bytes) -> tuple[int | None, str | None]:
+            if "noisy" in url:
+                await asyncio.Event().wait()
+            self.sent.append(url)
+            return 200, None
+
+        async def close(self) -> None: ...
+
+    noisy = {"X-Horae-Tenant": "noisy"}
+    events = {"events": ["run.succeeded"]}
+    await api.post("webhooks", json={"name": "n", "url": "https://noisy.example/"} | events, headers=noisy)
+    await api.post("webhooks", json={"name": "q", "url": "https://quiet.example/"} | events)
+    await api.post("jobs", json={"name": "loud", "type": "noop"}, headers=noisy)
+    for _ in range(3 * SHARE):
+        await api.post("jobs/loud/run", headers=noisy)
+    await run_and_end(world, (await create(api))["job_id"], "a", "succeeded")
+    sender = Sender()
+    relay = Relay(store, sender, VAULT)
+
+    async with asyncio.timeout(20):
+        while not sender.sent:
+            await relay.tick()
+
+    assert sender.sent == ["https://quiet.example/"]
+    assert SHARE <= len(relay._under_way) < 2 * SHARE
+    (told,) = (await api.get("webhooks/q/deliveries")).json()["deliveries"]
+    assert told["state"] == "delivered"
+    for task in relay._under_way:
+        task.cancel()
+    await asyncio.gather(*relay._under_way, return_exceptions=True)

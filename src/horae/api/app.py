@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horae.api.access import Access, check_role
 from horae.api.audit import Audit
-from horae.api.body import is_ndjson, read_body
+from horae.api.body import is_ndjson, read_body, refuse_body
 from horae.api.calendars import Calendars
 from horae.api.dead_letters import DeadLetters
 from horae.api.events import Events
@@ -188,6 +188,8 @@ class Door:
         if is_dry := query.pop("dry_run", False):
             caller = replace(caller, is_dry=True)
         is_streamed = _is_streamed(request, operation)
+        if operation.method == "DELETE" and not operation.takes:
+            await refuse_body(request)
         body = await read_body(request, operation.takes.most_bytes) if operation.takes and not is_streamed else b""
         once = _once(request, caller, body, self._base) if operation.method == "POST" else None
         if once is not None and (answer := await self._views.recall(once)) is not None:

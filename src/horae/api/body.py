@@ -60,6 +60,14 @@ async def read_body(request: Request, most: int) -> bytes:
         raise Refused(408, "slow_body", detail, [fault], {"Connection": "close"}) from None
 
 
+async def refuse_body(request: Request) -> None:
+    """Of a request that takes none: whoever wrote one meant something by it, which would be dropped."""
+    body = (await read_body(request, MOST_BYTES)).strip()
+    if body not in (b"", b"{}", b"null"):
+        detail = "This request takes no body; what is in it would have no effect."
+        raise Invalid([Fault("", detail, "Leave the body out. A dry run is asked for with ?dry_run=true.")])
+
+
 async def _pour_away(request: Request) -> None:
     """Many callers read no answer before they have sent all, and would see a broken connection."""
     with contextlib.suppress(TimeoutError):
@@ -116,6 +124,7 @@ class _LineReader:
         self._size = 0
         self._count = 0
         self._has_ended = False
+        self._is_skipping = False
         self.fault: HoraeError | None = None
 
     @property
@@ -141,12 +150,18 @@ class _LineReader:
             self._lines += [self._rest] if self._rest else []
             return
         self._size += len(part)
+        if self._is_skipping:
+            end = part.find(b"\n")
+            self._is_skipping = end < 0
+            part = b"" if end < 0 else part[end:]
         *whole, self._rest = (self._rest + part).split(b"\n") if b"\n" in part else (self._rest + part,)
         self._lines += whole
         if self._size > MOST_BATCH_BYTES:
             self.fault = _too_large(MOST_BATCH_BYTES)
-        elif len(self._rest) > MOST_BYTES + len(part):
-            self.fault = Refused(413, "too_large", f"A line has more than {MOST_BYTES:,} bytes.")
+        elif len(self._rest) > MOST_BYTES:
+            # Refused in its place; those after it are read.
+            self._rest = self._rest[: MOST_BYTES + 1]
+            self._is_skipping = True
 
 
 async def read_json(request: Request, body: bytes) -> Any:

@@ -53,7 +53,7 @@ class Parameter:
 
 
 def read_query(request: Request, parameters: Iterable[Parameter]) -> dict[str, Any]:
-    """The parameters given, by name. An empty one counts as not given."""
+    """The parameters given, by name. An empty one counts as not given, but for a flag: who writes it means it."""
     items = request.query_params.multi_items()
     known = {parameter.name: parameter for parameter in parameters}
     if len(items) > MOST_PARAMETERS:
@@ -66,7 +66,7 @@ def read_query(request: Request, parameters: Iterable[Parameter]) -> dict[str, A
             found.faults.append(_unknown(name, pointer, known))
         elif name in values:
             found.faults.append(Fault(pointer, f'"{name}" is given twice.', "Give it once."))
-        elif text:
+        elif text or known[name].read is _flag:
             values[name] = found.attempt(None, _checked, known[name], text, pointer)
     found.finish()
     return values

@@ -1,9 +1,13 @@
-"""Messages to webhooks: taken a few at a time, signed, sent, and tried again until they arrive or are given up."""
+"""Messages to webhooks: taken a few at a time, signed, sent, and tried again until they arrive or are given up.
+
+Those of one tenant may hang; the others do not wait for them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 
 from horae.core.errors import HoraeError
 from horae.core.webhooks import gap_us, message, signature
@@ -12,6 +16,9 @@ from horae.telemetry import messages_sent, oops, warn
 from horae.vault import Vault, tenant_secret
 
 AT_ONCE = 50
+SHARE = 10  # of one tenant
+# What is on its way for longer is told of later.
+PATIENCE_SECONDS = 0.2
 LEASE_US = 60_000_000
 POLL_SECONDS = 2.0
 LATE_SECONDS = 5.0
@@ -28,6 +35,7 @@ class Relay:
         self._sender = sender
         self._vault = vault
         self._next_late = 0.0
+        self._under_way: dict[asyncio.Task[Delivered], str] = {}
 
     async def tick(self) -> float:
         loop = asyncio.get_running_loop()
@@ -35,14 +43,32 @@ class Relay:
             self._next_late = loop.time() + LATE_SECONDS
             await self._store.tell_late(LATE_WINDOW_US)
         wait_us = await self._store.next_message()
-        if wait_us is None or wait_us > 0:
-            return POLL_SECONDS if wait_us is None else min(POLL_SECONDS, wait_us / 1e6)
-        messages = await self._store.take_messages(AT_ONCE, LEASE_US)
-        done = await asyncio.gather(*(self._deliver(each) for each in messages))
+        if wait_us == 0:
+            await self._take()
+        if not self._under_way:
+            return POLL_SECONDS if wait_us is None else min(POLL_SECONDS, wait_us / 1e6 or PATIENCE_SECONDS)
+        try:
+            arrived, _ = await asyncio.wait(self._under_way, timeout=PATIENCE_SECONDS)
+        except asyncio.CancelledError:
+            for task in self._under_way:
+                task.cancel()
+            raise
+        done = [task.result() for task in arrived]
+        for task in arrived:
+            del self._under_way[task]
         if done:
             await self._store.finish_messages(done)
             messages_sent(_outcome(each) for each in done)
         return 0.0
+
+    async def _take(self) -> None:
+        while (room := AT_ONCE - len(self._under_way)) > 0:
+            busy = [tenant for tenant, n in Counter(self._under_way.values()).items() if n >= SHARE]
+            messages = await self._store.take_messages(min(SHARE, room), LEASE_US, busy)
+            if not messages:
+                return
+            for told in messages:
+                self._under_way[asyncio.create_task(self._deliver(told))] = told.tenant
 
     async def _deliver(self, told: Message) -> Delivered:
         if not told.is_wanted:

@@ -71,6 +71,7 @@ SET attempt = attempt + 1, next_us = horae_now() + :lease_us
 WHERE id IN (
     SELECT id FROM deliveries
     WHERE state = 'waiting' AND next_us <= (SELECT horae_now())
+      AND tenant NOT IN (SELECT busy.tenant FROM {rows:busy(tenant text)})
     ORDER BY next_us
     LIMIT :most
     {skip_locked}
@@ -216,9 +217,10 @@ def try_out(tenant: str, word: str, delivery_id: str) -> Steps[str]:
 
 
 @transaction
-def take(most: int, lease_us: int) -> Steps[list[Message]]:
-    """Messages to send now, each counted as an attempt."""
-    taken = [(row["id"],) for row in (yield TAKE(most=most, lease_us=lease_us))]
+def take(most: int, lease_us: int, busy: list[str]) -> Steps[list[Message]]:
+    """Messages to send now, each counted as an attempt; none of tenants that have enough of them under way."""
+    rows = yield TAKE(most=most, lease_us=lease_us, busy=[(tenant,) for tenant in busy])
+    taken = [(row["id"],) for row in rows]
     rows = (yield MESSAGES(wanted=taken)) if taken else []
     return [_message(row) for row in rows]
 
