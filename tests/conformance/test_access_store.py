@@ -10,7 +10,7 @@ import pytest
 
 from horae.core.access import key_hash
 from horae.core.errors import Denied, Limited
-from horae.ports import Asked, NewJob, NewKey, NewRun, NewWebhook
+from horae.ports import Again, Asked, NewJob, NewKey, NewRun, NewWebhook
 from horae.store import quotas
 from horae.store.database import Statement, transaction
 from horae.store.postgres import PostgresDatabase
@@ -242,8 +242,9 @@ async def test_a_change_that_fails_leaves_no_entry(store: Store, world: World) -
 
 on_postgres = pytest.mark.parametrize("dialect", ["postgres"])
 WALLED = {
-    "api_keys", "audit", "audit_heads", "calendars", "dead_letters", "deliveries", "events", "history", "idempotency",
-    "job_labels", "jobs",
+    "api_keys", "attempts", "audit", "audit_heads", "calendars", "dead_letters", "deliveries", "events", "history",
+    "idempotency",
+    "job_labels", "job_versions", "jobs",
     "job_calendars", "limits", "runs", "secrets", "tenants", "usage", "watches", "webhooks",
 }  # fmt: skip
 
@@ -252,8 +253,12 @@ WALLED = {
 async def test_s17_the_role_of_the_api_is_shown_nothing_without_a_tenant(
     store: Store, world: World, postgres_database: str
 ) -> None:
-    await world.job(labels={"a": "b"})
+    job = await world.job(labels={"a": "b"}, retry={"max_retries": 1, "delay": "1s"})
     await store.create_key(ASKED, TENANT, "me", new_key())
+    await world.worker()
+    run = await world.run_now(job)
+    (claimed,) = await world.claim()
+    await store.requeue("w1", [Again(run, claimed.token, 0, "exception", None)])
     connection = await asyncpg.connect(postgres_database)
     owner = await connection.fetchval("SELECT current_user")
     await connection.execute(f'SET ROLE "{owner}_api"')
@@ -268,6 +273,7 @@ async def test_s17_the_role_of_the_api_is_shown_nothing_without_a_tenant(
     await connection.execute("SELECT set_config('horae.tenant', $1, false)", TENANT)
     shown = await seen()
     assert (shown["jobs"], shown["api_keys"], shown["job_labels"], shown["audit"]) == (1, 1, 1, 1)
+    assert (shown["job_versions"], shown["attempts"]) == (1, 1)
     with pytest.raises(asyncpg.exceptions.InsufficientPrivilegeError, match="row-level security"):
         await connection.execute("INSERT INTO limits (tenant, queue, is_paused) VALUES ('other', '', true)")
     with pytest.raises(asyncpg.exceptions.InsufficientPrivilegeError):

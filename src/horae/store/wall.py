@@ -1,8 +1,8 @@
 """The second wall between tenants, on PostgreSQL: what people ask for runs as a role that is shown rows of one tenant.
 
 The owner of the tables, as whom the movers work, is exempt and pays nothing. The role can log in nowhere; the owner
-steps into it and names the tenant by a setting of the session. Rows without a tenant column (versions, timers, logs)
-are reached through rows that have one.
+steps into it and names the tenant by a setting of the session. Of versions and attempts, which have no tenant column, it
+is shown what belongs to rows that it sees. Logs are behind the first wall alone: a look for each piece took 25 µs.
 """
 
 from __future__ import annotations
@@ -51,6 +51,24 @@ BEGIN
                            'USING (tenant = (SELECT current_setting(''horae.tenant'', true))) '
                            'WITH CHECK (tenant = (SELECT current_setting(''horae.tenant'', true)))', item.name, guest);
         END IF;
+    END LOOP;
+    -- Tables without a tenant: what is read of them belongs to a row that is seen. What is written is not looked at:
+    -- a look for each row of a batch took half a second for 500.
+    FOR item IN
+        SELECT c.oid, c.relname AS name,
+               CASE c.relname
+                   WHEN 'job_versions' THEN 'EXISTS (SELECT FROM jobs j WHERE j.id = job_versions.job_id)'
+                   ELSE 'EXISTS (SELECT FROM runs r WHERE r.id = attempts.run_id) '
+                        'OR EXISTS (SELECT FROM history h WHERE h.id = attempts.run_id)'
+               END AS is_seen
+        FROM pg_class c
+        WHERE c.oid IN (to_regclass('job_versions'), to_regclass('attempts')) AND NOT c.relrowsecurity
+    LOOP
+        EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', item.name);
+        EXECUTE format('CREATE POLICY horae_read ON %I FOR SELECT TO %I USING (%s)', item.name, guest, item.is_seen);
+        EXECUTE format('CREATE POLICY horae_add ON %I FOR INSERT TO %I WITH CHECK (true)', item.name, guest);
+        EXECUTE format('CREATE POLICY horae_change ON %I FOR UPDATE TO %I USING (true)', item.name, guest);
+        EXECUTE format('CREATE POLICY horae_drop ON %I FOR DELETE TO %I USING (true)', item.name, guest);
     END LOOP;
 END $wall$
 """
