@@ -267,7 +267,8 @@ def _lines(body: bytes) -> list[Any | HoraeError]:
     number, counted_to = 1, 0
     for line in _LINE.finditer(body):
         if len(items) == MOST_ITEMS:
-            raise refuse("", f"at most {MOST_ITEMS:,} lines", "more", hint="Send the rest in another request.")
+            detail = f"A body that is read as a whole has at most {MOST_ITEMS:,} lines."
+            raise Invalid([Fault("", detail, "Send the rest in another request; without atomic a body may be longer.")])
         number, counted_to = number + body.count(b"\n", counted_to, line.start()), line.start()
         items.append(_line(line[0], number))
     return items

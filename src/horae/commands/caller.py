@@ -49,6 +49,6 @@ def check_payload(caller: Caller, payload: str | None, pointer: str = "/payload"
     """Against the quota of the tenant. `payload` is JSON text."""
     most = caller.quota.max_payload_bytes
     if most is not None and payload is not None and (size := len(payload.encode())) > most:
-        detail = f'"payload" has {size:,} bytes; tenant "{caller.tenant}" may send {most:,}.'
+        detail = f'"{pointer.rpartition("/")[2]}" has {size:,} bytes; tenant "{caller.tenant}" may send {most:,}.'
         hint = "Send a reference to the data instead, or ask an admin to raise max_payload_bytes."
         raise Invalid([Fault(pointer, detail, hint)], "quota_payload")

@@ -134,8 +134,11 @@ class JobCommands:
 
 
 def _check_definition(caller: Caller, definition: Definition) -> None:
-    if caller.quota.max_payload_bytes is not None and definition.payload is not None:
-        check_payload(caller, msgspec.json.encode(definition.payload).decode())
+    if caller.quota.max_payload_bytes is None:
+        return
+    for value, pointer in ((definition.payload, "/payload"), (definition.target.get("body"), "/target/body")):
+        if value is not None:
+            check_payload(caller, msgspec.json.encode(value).decode(), pointer)
 
 
 def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:

@@ -1,8 +1,8 @@
 """The second wall between tenants, on PostgreSQL: what people ask for runs as a role that is shown rows of one tenant.
 
 The owner of the tables, as whom the movers work, is exempt and pays nothing. The role can log in nowhere; the owner
-steps into it and names the tenant by a setting of the session. Of versions and attempts, which have no tenant column, it
-is shown what belongs to rows that it sees. Logs are behind the first wall alone: a look for each piece took 25 µs.
+steps into it and names the tenant by a setting of the session. Of versions and attempts, which have no tenant column,
+it is shown what belongs to rows that it sees. Logs are behind the first wall alone: a look for each piece took 25 µs.
 """
 
 from __future__ import annotations

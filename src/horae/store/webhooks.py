@@ -196,7 +196,7 @@ def rotate(tenant: str, word: str, seal: Callable[[str], str], overlap_us: int) 
 @transaction
 def delete(tenant: str, word: str) -> Steps[str]:
     row = yield from _hold(tenant, word)
-    users = [user["name"] for user in (yield USERS(tenant=tenant, id=row["id"]))]
+    users = dict.fromkeys(user["name"] for user in (yield USERS(tenant=tenant, id=row["id"])))
     if users:
         detail = f'Webhook "{row["name"]}" is named by {", ".join(users)}. Change these jobs first.'
         raise Conflict(detail, "webhook_used")
