@@ -243,6 +243,18 @@ def test_an_edit_that_came_too_late_is_saved_on_top_of_the_other_one(page: Page,
     assert (job["target"]["url"], job["target"]["method"]) == ("http://127.0.0.1:9/mine", "PUT")
 
 
+def test_an_edit_of_a_job_that_got_another_name_meanwhile_is_not_lost(page: Page, dev: Server) -> None:
+    put(dev, "old-name", {"type": "noop"})
+    edit(page, dev, "old-name")
+    page.get_by_label("Description").fill("mine")
+    dev.call("PATCH", "/jobs/old-name", {"name": "other-name"})
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="Save mine on top of theirs").click()
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("other-name")
+    assert dev.call("GET", "/jobs/other-name")["description"] == "mine"
+
+
 def test_an_edit_that_came_too_late_can_be_dropped_for_the_other_one(page: Page, dev: Server) -> None:
     put(dev, "shared-too", {"type": "noop"})
     edit(page, dev, "shared-too")

@@ -69,7 +69,8 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
     } catch (error) {
       const found = problemOf(error);
       setProblem(found);
-      if (found.status === 412 && job) getExactly<JobAnswer>(`/jobs/${enc(job.job_id)}`).then(setTheirs, () => {});
+      // By its id: they may have changed its name.
+      if (job && [404, 412].includes(found.status)) getExactly<JobAnswer>(`/jobs/${enc(job.job_id)}`).then((now) => now.version !== job.version && setTheirs(now), () => {});
       document.querySelector(".field.bad :is(input, textarea, select)")?.scrollIntoView({ block: "center" });
     } finally {
       setBusy(false);
@@ -125,7 +126,7 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
             <h2>What</h2>
             {field("name", "Name", "/name", { placeholder: "daily-report", hint: "letters, digits, dots, dashes; unique" })}
             {field("type", "Type", "/type", { kind: "pick", options: ["http", "shell", "python", "custom", "noop"] })}
-            {form.type === "http" && <>{field("url", "URL", "/target/url", { placeholder: "https://example.com/report" })}<div class="fields">{field("method", "Method", "/target/method", { kind: "pick", options: ["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"] })}{field("headers", "Headers (JSON)", "/target/headers", { placeholder: '{"X-Team": "ads"}' })}</div>{field("body", "Body", "/target/body", { kind: "area", rows: 3, hint: !form.body.trim() ? undefined : isJson(form.body) ? "sent as JSON" : "sent as text: it is not JSON" })}</>}
+            {form.type === "http" && <>{field("url", "URL", "/target/url", { placeholder: "https://example.com/report" })}<div class="fields">{field("method", "Method", "/target/method", { kind: "pick", options: ["POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"] })}{field("headers", "Headers (JSON)", "/target/headers", { placeholder: '{"X-Team": "ads"}' })}</div>{field("body", "Body", "/target/body", { kind: "area", rows: 3, hint: bodyHint(form.body) })}</>}
             {form.type === "shell" && field("command", "Command", "/target/command", { placeholder: "pg_dump shop > /backup/shop.sql" })}
             {form.type === "python" && field("handler", "Handler", "/target/handler", { placeholder: "reports.daily" })}
             {form.type === "noop" && field("sleep", "Sleep", "/target/sleep", { hint: "succeeds after this time; for trials" })}
@@ -156,6 +157,12 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
 }
 
 const patchOf = (job: JobAnswer, changes: Change[]): Write => ({ method: "PATCH", path: `/jobs/${enc(job.name)}`, body: Object.fromEntries(changes.map((each) => [each.field, each.after])), ifMatch: `"v${job.version}"` });
+
+function bodyHint(body: string): string | undefined {
+  if (!body.trim()) return undefined;
+  if (!isJson(body)) return "sent as text: it is not JSON";
+  return body.trim().startsWith('"') ? "sent as the text between the quotes" : "sent as JSON";
+}
 
 /** Both sides of an edit that came too late, and the two ways on. */
 function Conflict({ job, theirs, mine, take }: { job: JobAnswer; theirs: JobAnswer; mine: Change[]; take: (version: JobAnswer, isMine: boolean) => void }) {
