@@ -1,7 +1,7 @@
 import { render } from "preact";
 import { needsKey } from "./lib/api";
 import { startLive } from "./lib/live";
-import { path, startRouting } from "./lib/route";
+import { param, path, startRouting } from "./lib/route";
 import { Alerts } from "./pages/alerts";
 import { Audit } from "./pages/audit";
 import { DeadLetters } from "./pages/dead";
@@ -23,11 +23,21 @@ import { Empty, Notes } from "./parts/ui";
 import { Asking } from "./parts/write";
 import "./style.css";
 
+/** Empty when the address is not well formed. */
+function decoded(words: string[]): string[] {
+  try {
+    return words.map(decodeURIComponent);
+  } catch {
+    return [];
+  }
+}
+
 function page() {
-  const parts = path.value.split("/").filter(Boolean).map(decodeURIComponent);
-  const [room, id, verb] = parts;
-  if (!room || room === "login") return <Overview />;
-  if (room === "jobs" && id === "new" && parts.length === 2) return <EditJob key="new" />;
+  const words = path.value.split("/").filter(Boolean);
+  const [room, id, verb] = decoded(words);
+  if (!words.length || room === "login") return <Overview />;
+  // As it is spelt: a job called "new" is another one.
+  if (words.join("/") === "jobs/new") return <EditJob key={`?${param("from")}`} />;
   if (room === "jobs" && id && verb === "edit") return <EditJob key={id} job={id} />;
   if (room === "jobs" && id) return <JobPage key={id} job={id} />;
   if (room === "jobs") return <Jobs />;

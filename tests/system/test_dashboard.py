@@ -67,6 +67,20 @@ async def test_all_others_are_left_to_the_api(dist: Path, method: str, path: str
     assert status == 418
 
 
+HTML = "text/html,application/xhtml+xml,*/*;q=0.8"
+
+
+async def test_a_browser_at_an_address_that_nobody_has_gets_the_page_and_a_program_the_api(dist: Path) -> None:
+    page = Page(api, dist)
+    status, headers, body = await ask(page, "/nowhere", accept=HTML)
+
+    assert (status, body) == (404, b"<!doctype html><title>horae</title>")
+    assert (await ask(page, "/nowhere", accept=HTML, if_none_match=headers["etag"]))[0] == 404
+    for path, accept in [("/nowhere", "*/*"), ("/api/v1/nowhere", HTML), ("/healthz", HTML), ("/openapi.json", HTML)]:
+        assert (await ask(page, path, accept=accept))[0] == 418
+    assert (await ask(page, "/nowhere", "POST", accept=HTML))[0] == 418
+
+
 async def test_hashed_files_are_kept_for_ever_and_sent_packed(dist: Path) -> None:
     page = Page(api, dist)
     status, headers, body = await ask(page, "/assets/index-abc.js", accept_encoding="br, gzip")

@@ -1,6 +1,7 @@
 // The public API and nothing else: one way to ask, one shape of failure, and the same call as a line of curl.
 import { signal } from "@preact/signals";
 import { NEEDS, type Problem, type WhoAmI } from "../types";
+import { readExactly, readJson, writeJson } from "./json";
 
 export const BASE = "/api/v1";
 const KEY = "horae.key";
@@ -64,25 +65,20 @@ export async function open(path: string, init: RequestInit = {}): Promise<Respon
 /** `=now` in the path is the moment of asking: a list that is read again later ends later. */
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   const moment = path.replace(/=now(?=&|$)/, `=${enc(new Date(Date.now() + aheadMs).toISOString())}`);
-  return parse<T>(await (await open(moment, { signal })).text());
+  return readJson(await (await open(moment, { signal })).text()) as T;
+}
+
+/** For what will be edited and sent back: every number as the server wrote it. */
+export async function getExactly<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return readExactly(await (await open(path, { signal })).text()) as T;
 }
 
 export async function send<T>(write: Write): Promise<T> {
   const extra: Record<string, string> = { "Content-Type": "application/json" };
   if (write.method === "POST") extra["Idempotency-Key"] = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
   if (write.ifMatch) extra["If-Match"] = write.ifMatch;
-  const body = write.body === undefined ? undefined : JSON.stringify(write.body);
-  return parse<T>(await (await open(write.path, { method: write.method, headers: extra, body })).text());
-}
-
-/** Whole numbers that a double cannot hold keep their digits, as text. */
-function parse<T>(text: string): T {
-  if (!/\d{16}/.test(text)) return JSON.parse(text) as T;
-  const reviver = (_: string, value: unknown, context?: { source?: string }) =>
-    typeof value === "number" && !Number.isSafeInteger(value) && context?.source && /^-?\d+$/.test(context.source)
-      ? context.source
-      : value;
-  return JSON.parse(text, reviver as (key: string, value: unknown) => unknown) as T;
+  const body = write.body === undefined ? undefined : writeJson(write.body);
+  return readJson(await (await open(write.path, { method: write.method, headers: extra, body })).text()) as T;
 }
 
 async function readProblem(answer: Response): Promise<Problem> {
@@ -126,7 +122,7 @@ export function curl(write: Write): string {
   if (tenant.value) words.push("-H", quote(`X-Horae-Tenant: ${tenant.value}`));
   if (write.ifMatch) words.push("-H", quote(`If-Match: ${write.ifMatch}`));
   if (write.body !== undefined)
-    words.push("-H", quote("Content-Type: application/json"), "-d", quote(JSON.stringify(write.body)));
+    words.push("-H", quote("Content-Type: application/json"), "-d", quote(writeJson(write.body)));
   return words.join(" ");
 }
 
@@ -139,4 +135,5 @@ export function query(values: Record<string, string | number | undefined | null>
   return text ? `?${text}` : "";
 }
 
-export const enc = encodeURIComponent;
+/** `/jobs/new` is a page of its own: a job of that name is spelt otherwise, and means the same to the server. */
+export const enc = (word: string) => (word === "new" ? "%6Eew" : encodeURIComponent(word));

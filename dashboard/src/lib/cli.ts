@@ -1,14 +1,15 @@
 // The same write as a line of the command line. Not every write has one: then only curl is offered.
-import { quote, type Write } from "./api";
+import { quote, tenant, type Write } from "./api";
+import { writeJson } from "./json";
 
 type Body = Record<string, unknown>;
 type Maker = (words: string[], body: Body) => string[] | null;
 
-const flag = (name: string, value: unknown): string[] => (value === undefined || value === null || value === "" ? [] : [name, typeof value === "object" ? JSON.stringify(value) : String(value)]);
+const flag = (name: string, value: unknown): string[] => (value === undefined || value === null || value === "" ? [] : [name, typeof value === "object" ? writeJson(value) : String(value)]);
 /** For limits: null is a value there, and lifts them. */
 const limit = (body: Body, field: string): string[] => (field in body ? [`--${field.replaceAll("_", "-")}`, body[field] === null ? "none" : String(body[field])] : []);
 const LIMITS = ["max_jobs", "max_queued_runs", "max_running_runs", "requests_per_second", "weight", "description"];
-const sets = (body: Body): string[] => Object.entries(body).filter(([, value]) => value !== undefined).flatMap(([field, value]) => ["--set", `${field}=${JSON.stringify(value)}`]);
+const sets = (body: Body): string[] => Object.entries(body).filter(([, value]) => value !== undefined).flatMap(([field, value]) => ["--set", `${field}=${writeJson(value)}`]);
 const paused = (body: Body): string[] => ("paused" in body ? [body.paused ? "--paused" : "--active"] : []);
 const events = (body: Body): string[] => ((body.events as string[] | undefined) ?? []).flatMap((event) => ["--event", event]);
 
@@ -46,12 +47,14 @@ function inBulk(verb: string, body: Body): string[] | null {
   return ["dead", verb, ...(chosen.length ? chosen : ["--all"]), ...flag("--rate", body.rate), "--yes"];
 }
 
+/** With the server and the tenant that this page is about: a terminal may be set to others. */
 export function cli(write: Write): string {
+  const where = ["--url", location.origin, ...(tenant.value ? ["--tenant", tenant.value] : [])];
   for (const [method, pattern, make] of MAKERS) {
     const match = method === write.method ? pattern.exec(write.path) : null;
     const words = match && make(match.slice(1).map(decodeURIComponent), (write.body ?? {}) as Body);
     const version = /^"v(\d+)"$/.exec(write.ifMatch ?? "")?.[1];
-    if (words) return ["horae", ...words, ...(version ? ["--if-version", version] : [])].map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : quote(word))).join(" ");
+    if (words) return ["horae", ...words, ...(version ? ["--if-version", version] : []), ...where].map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : quote(word))).join(" ");
   }
   return "";
 }

@@ -7,6 +7,8 @@ export const path = computed(() => url.value.split(/[?#]/)[0]);
 export const search = computed(() => new URLSearchParams(url.value.split("#")[0].split("?")[1] ?? ""));
 
 let guard: (() => boolean) | null = null;
+/** Which entry of the history this is, so that a step away can be taken back. */
+let at = 0;
 
 /** Asked before the page is left; false stays. */
 export function guardLeaving(ask: (() => boolean) | null): void {
@@ -16,9 +18,14 @@ export function guardLeaving(ask: (() => boolean) | null): void {
 export function go(to: string, replace = false): void {
   if (guard && !replace && !guard()) return;
   if (!replace) guard = null;
-  history[replace ? "replaceState" : "pushState"](null, "", to);
-  url.value = here();
+  write(to, replace);
   if (!replace) scrollTo(0, 0);
+}
+
+function write(to: string, replace: boolean): void {
+  if (!replace) at += 1;
+  history[replace ? "replaceState" : "pushState"]({ at }, "", to);
+  url.value = here();
 }
 
 export function setParams(changes: Record<string, string | null>, replace = true): void {
@@ -26,16 +33,32 @@ export function setParams(changes: Record<string, string | null>, replace = true
   for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
   const text = next.toString();
   const to = path.value + (text ? `?${text}` : "");
-  history[replace ? "replaceState" : "pushState"](null, "", to);
-  url.value = here();
+  write(to, replace);
 }
 
 export function param(name: string, fallback = ""): string {
   return search.value.get(name) ?? fallback;
 }
 
+const placeOf = (state: unknown): number | undefined => (state as { at?: number } | null)?.at;
+
+/** The browser is elsewhere already: to stay is to go back there. */
+function moved(to: number | undefined): void {
+  const isLeft = location.pathname + location.search !== url.value.split("#")[0];
+  if (isLeft && guard && !guard()) {
+    history.go(at - (to ?? at + 1));
+    return;
+  }
+  if (isLeft) guard = null;
+  at = to ?? at + 1;
+  if (to === undefined) history.replaceState({ at }, "");
+  url.value = here();
+}
+
 export function startRouting(): void {
-  addEventListener("popstate", () => (url.value = here()));
+  at = placeOf(history.state) ?? 0;
+  history.replaceState({ at }, "");
+  addEventListener("popstate", () => moved(placeOf(history.state)));
   addEventListener("beforeunload", (event) => {
     if (guard) event.preventDefault();
   });

@@ -1,6 +1,7 @@
 // What can be done to a job and to a run, each in one place.
 import { signal } from "@preact/signals";
 import { enc, type Write } from "../lib/api";
+import { readExactly, writeJson } from "../lib/json";
 import { absolute, zoneOf } from "../lib/time";
 import type { JobAnswer, Run, RunId } from "../types";
 import { ask } from "./write";
@@ -16,10 +17,10 @@ export function WhyDialog() {
 }
 
 export function runNow(job: { name: string; payload?: unknown }, after?: () => void): void {
-  const payload = signal(JSON.stringify(job.payload ?? {}, null, 2));
+  const payload = signal(writeJson(job.payload ?? {}, 2));
   const first = payload.value;
   const write = (): Write => ({
-    method: "POST", path: `/jobs/${enc(job.name)}/run`, body: payload.value.trim() === first.trim() ? {} : { payload: JSON.parse(payload.value) },
+    method: "POST", path: `/jobs/${enc(job.name)}/run`, body: payload.value.trim() === first.trim() ? {} : { payload: readExactly(payload.value) },
   });
   ask({
     title: `Run ${job.name} now`, button: "Run now", write,

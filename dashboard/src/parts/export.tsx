@@ -1,6 +1,7 @@
 // The rows behind the current filter, all of them up to a limit, as a file.
 import { useState } from "preact/hooks";
 import { enc, get } from "../lib/api";
+import { writeJson } from "../lib/json";
 import { problemOf } from "../lib/load";
 import { plural } from "../lib/words";
 import { tell } from "./ui";
@@ -23,7 +24,7 @@ export function Export({ path, field, name }: { path: string; field: string; nam
         cursor = page.next_cursor as string | null;
         setBusy(`${rows.length.toLocaleString("en")} read…`);
       }
-      download(kind === "CSV" ? csv(rows) : JSON.stringify(rows, null, 2), `${name}.${kind.toLowerCase()}`, kind === "CSV" ? "text/csv" : "application/json");
+      download(kind === "CSV" ? csv(rows) : writeJson(rows, 2), `${name}.${kind.toLowerCase()}`, kind === "CSV" ? "text/csv" : "application/json");
       tell(`${plural(rows.length, "row")} saved as ${name}.${kind.toLowerCase()}${cursor ? `; there are more than ${MOST_ROWS.toLocaleString("en")}, narrow the filter for the rest` : ""}.`);
     } catch (error) {
       tell(problemOf(error).detail, undefined, "bad");
@@ -45,7 +46,7 @@ export function csv(rows: Row[]): string {
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return "";
-  let text = typeof value === "object" ? JSON.stringify(value) : String(value);
+  let text = typeof value === "object" ? writeJson(value) : String(value);
   // A spreadsheet would take these for formulas.
   if (typeof value === "string" && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;

@@ -17,6 +17,8 @@ ASSETS = "/assets/"
 ROOMS = frozenset(
     {"jobs", "runs", "dead-letters", "queues", "workers", "forecast", "alerts", "audit", "settings", "login"}
 )
+# First words of what the API answers itself, also to browsers.
+OTHERS = frozenset({"api", "v1", "healthz", "readyz", "metrics", "openapi.json"})
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; worker-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -56,11 +58,13 @@ class Page:
             self._files = {INDEX: _file(INDEX, NOT_BUILT)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        file = self._find(scope) if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") else None
-        if file is None:
-            await self._app(scope, receive, send)
-        else:
+        is_read = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        if is_read and (file := self._find(scope)) is not None:
             await _answer(file, scope, send)
+        elif is_read and _is_lost_reader(scope):
+            await _answer(self._files[INDEX], scope, send, status=404)
+        else:
+            await self._app(scope, receive, send)
 
     def _find(self, scope: Scope) -> File | None:
         path: str = scope["path"]
@@ -85,7 +89,13 @@ def _file(name: str, body: bytes) -> File:
     )
 
 
-async def _answer(file: File, scope: Scope, send: Send) -> None:
+def _is_lost_reader(scope: Scope) -> bool:
+    """Somebody with a browser at an address that nobody has: the page says so in its own words, programs get JSON."""
+    is_browser = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
+    return is_browser and scope["path"][1:].partition("/")[0] not in OTHERS
+
+
+async def _answer(file: File, scope: Scope, send: Send, *, status: int = 200) -> None:
     asked = dict(scope["headers"])
     is_packed = bool(file.packed) and b"gzip" in asked.get(b"accept-encoding", b"")
     body = file.packed if is_packed else file.body
@@ -99,8 +109,7 @@ async def _answer(file: File, scope: Scope, send: Send) -> None:
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-opener-policy", b"same-origin"),
     ]
-    status = 200
-    if file.tag in asked.get(b"if-none-match", b""):
+    if status == 200 and file.tag in asked.get(b"if-none-match", b""):
         status, body = 304, b""
     else:
         headers.append((b"content-length", str(len(body)).encode()))
