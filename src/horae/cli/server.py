@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from horae.cli.commanded import in_commands
 from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -306,5 +307,5 @@ def guarded(work: Callable[[], T]) -> T:
 
 
 def _words(fault: Fault) -> str:
-    hint = f"\nhint: {fault.hint}" if fault.hint else ""
+    hint = f"\nhint: {in_commands(fault.hint)}" if fault.hint else ""
     return f"error: {fault.pointer}: {fault.detail}{hint}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from horae.cli.commanded import in_commands
 from horae.cli.fleet import worker as verbs
 from horae.cli.server import UNAVAILABLE, USAGE, guarded, run_loop, settings_of
 from horae.cli.session import Group
@@ -96,7 +97,7 @@ def _work_over_http(found: SdkApp, url: str | None, flags: dict[str, Any], *, re
     try:
         asyncio.run(run_remote(found, url, None, RemoteSettings(settings.queues, slots), registers=registers))
     except ApiError as error:
-        click.echo("\n".join([f"error: {error}", *getattr(error, "__notes__", [])]), err=True)
+        click.echo("\n".join([f"error: {in_commands(str(error))}", *getattr(error, "__notes__", [])]), err=True)
         sys.exit(UNAVAILABLE if error.status in (0, 503) else USAGE)
 
 
