@@ -273,7 +273,7 @@ def _run(settings: Settings) -> None:
     from horae.app import App
     from horae.telemetry import configure
 
-    configure(is_terminal=sys.stderr.isatty())
+    configure(is_terminal=sys.stderr is not None and sys.stderr.isatty())
 
     async def work() -> None:
         await App(settings).run()

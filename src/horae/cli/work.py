@@ -35,7 +35,7 @@ def work(app: str, url: str | None, *, no_register: bool, **flags: Any) -> None:
     """
     from horae.telemetry import configure
 
-    configure(is_terminal=sys.stderr.isatty())
+    configure(is_terminal=sys.stderr is not None and sys.stderr.isatty())
     found = guarded(lambda: _load_app(app))
     if not url and (flags["database_url"] or "HORAE_DATABASE_URL" in os.environ):
         guarded(lambda: _work_on_database(found, flags, registers=not no_register))
