@@ -183,7 +183,8 @@ class RemoteWorker:
                 if error.status not in (0, 429, 502, 503, 504):
                     warn("result.refused", run=held.run_id, why=str(error))
                     if fields["status"] != "failed":
-                        fields = {"status": "failed", "error": f"The result was refused: {error}"}
+                        # The same result would be refused again.
+                        fields = {"status": "failed", "error": f"The result was refused: {error}", "retryable": False}
                         continue
                     return
                 warn("server.away", why=str(error))

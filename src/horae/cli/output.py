@@ -231,7 +231,7 @@ def _no_field(name: str, item: Any) -> Exception:
 
 def _others(items: list[Any], columns: Sequence[Column]) -> list[Column]:
     """Plain fields that the table leaves out and that say something."""
-    shown = {field for _, field in columns if isinstance(field, str)}
+    shown = {field if isinstance(field, str) else head.replace(" ", "_") for head, field in columns}
     names = dict.fromkeys(name for item in items for name in item)
     return [
         (name.replace("_", " "), name)
