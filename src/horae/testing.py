@@ -29,7 +29,7 @@ from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.node import Node, Tools
 from horae.ports import Executor
-from horae.sdk.app import App
+from horae.sdk.app import App, upstream_first
 from horae.sdk.context import Context
 from horae.store.quiet import keep_signs, quiet_us
 from horae.store.sqlite import MemoryDatabase
@@ -169,7 +169,7 @@ class Horae:
         self.commands = Commands(self.store, VAULT, self._new_id, self._wake)
         for name, value in self._secrets.items():
             await self.commands.secrets.put(self.caller, name, value)
-        for job in self._app.jobs.values():
+        for job in upstream_first(self._app.jobs.values()):
             try:
                 await self.commands.jobs.put(self.caller, job.name, dict(job.document), None, None)
             except HoraeError as error:

@@ -22,6 +22,12 @@ import horae
 app = horae.App()
 
 
+@app.job(schedule="@every 1h")
+def good():
+    pass
+"""
+CHAIN = """
+
 @app.job(after="second")
 def last():
     pass
@@ -93,7 +99,9 @@ def test_a_lost_worker_is_not_counted(unmanned: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [(NEEDY, "Set it first: horae secret set TOKEN"), (WRONG, "Minute must be 0-59; got 99")]
+    ("fault", "told"),
+    [(NEEDY, "Set it first: horae secret set TOKEN"), (WRONG, "Minute must be 0-59; got 99")],
+    ids=["secret", "schedule"],
 )
 @pytest.mark.parametrize("way", ["http", "database"])
 def test_an_app_with_one_fault_registers_nothing(
@@ -116,11 +124,11 @@ def test_an_app_with_one_fault_registers_nothing(
 
 
 def test_an_app_registers_its_chain_in_whatever_order_it_is_declared(alone: Shell) -> None:
-    (alone.home / "chain.py").write_text(APP)
+    (alone.home / "chain.py").write_text(APP + CHAIN)
     with subprocess.Popen(
         [sys.executable, "-m", "horae", "worker", "chain:app"], env=alone.environment, cwd=alone.home
     ) as worker:
         try:
-            wait_for(lambda: alone.ok("job", "list", "-q").out.count("\n") == 3)
+            wait_for(lambda: alone.ok("job", "list", "-q").out.count("\n") == 4)
         finally:
             worker.kill()
