@@ -39,8 +39,8 @@ from horae.executors.shell import Mode, ShellExecutor
 from horae.executors.webhook import WebhookSender
 from horae.failpoints import arm, parse
 from horae.node import STORE_AWAY_SECONDS, Loop, Node, Tools
-from horae.ports import Executor, NewKey
-from horae.sdk.app import Declared
+from horae.ports import Executor, NewKey, Rehearsed
+from horae.sdk.app import Declared, alone, upstream_first
 from horae.store.migrate import migrations, missing
 from horae.store.sqlite import system_now_us
 from horae.store.store import Store, open_store
@@ -147,15 +147,17 @@ class App:
                 await self.store.reseal(secret, self._vault.seal(text, *secret.place))
 
     async def _save_jobs(self) -> None:
-        """As they are declared: made if they are new, changed where they differ; a pause stays."""
+        """As they are declared: made if they are new, changed where they differ; a pause stays. All are tried before
+        the first is saved, so that an app with a fault in it changes nothing.
+        """
         commands = Commands(self.store, self._vault, new_id, self._node.wake, self._allow)
+        caller, names = Caller(DEFAULT_TENANT, "worker"), {job.name for job in self._jobs}
         for job in self._jobs:
-            try:
-                await commands.jobs.put(Caller(DEFAULT_TENANT, "worker"), job.name, dict(job.document), None, None)
-            except Invalid as error:
-                raise Invalid(
-                    [replace(fault, pointer=f"{job.place}: {fault.pointer}") for fault in error.faults]
-                ) from None
+            with _placed(job), contextlib.suppress(Rehearsed):
+                await commands.jobs.put(replace(caller, is_dry=True), job.name, alone(job, names), None, None)
+        for job in upstream_first(self._jobs):
+            with _placed(job):
+                await commands.jobs.put(caller, job.name, dict(job.document), None, None)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         self._node.start(group)
@@ -248,6 +250,15 @@ class App:
         if self._node.guard.held:
             reasons.append(self._node.guard.held)
         return reasons
+
+
+@contextlib.contextmanager
+def _placed(job: Declared) -> Iterator[None]:
+    """A fault of a job says where that is declared."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid([replace(fault, pointer=f"{job.place}: {fault.pointer}") for fault in error.faults]) from None
 
 
 class Front:

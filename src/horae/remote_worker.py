@@ -9,9 +9,9 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 from uuid import uuid4
 
 from horae.core.duration import parse_instant
@@ -19,8 +19,10 @@ from horae.executors.python import Handler, PythonExecutor
 from horae.failpoints import hit
 from horae.ports import Outcome, Request
 from horae.sdk.aio import AsyncClient
-from horae.sdk.app import App, Declared
+from horae.sdk.app import App, Declared, alone, upstream_first
+from horae.sdk.asks import upsert_job
 from horae.sdk.errors import ApiError, Conflict, Denied, Unauthorized
+from horae.sdk.fields import JobFields
 from horae.telemetry import log, oops, warn
 
 WAIT_SECONDS = 15.0
@@ -181,7 +183,8 @@ class RemoteWorker:
                 if error.status not in (0, 429, 502, 503, 504):
                     warn("result.refused", run=held.run_id, why=str(error))
                     if fields["status"] != "failed":
-                        fields = {"status": "failed", "error": f"The result was refused: {error}"}
+                        # The same result would be refused again.
+                        fields = {"status": "failed", "error": f"The result was refused: {error}", "retryable": False}
                         continue
                     return
                 warn("server.away", why=str(error))
@@ -275,13 +278,22 @@ class _Pieces:
 
 
 async def register(client: AsyncClient, jobs: Mapping[str, Declared]) -> None:
-    """Every job as it is declared: made if it is new, changed where it differs; a pause stays."""
+    """Every job as it is declared: made if it is new, changed where it differs; a pause stays. All are tried before the
+    first is saved, so that an app with a fault in it changes nothing.
+    """
     for job in jobs.values():
-        try:
-            await client.jobs.upsert(job.name, **job.document)
-        except ApiError as error:
-            error.add_note(f'The job "{job.name}" is declared at {job.place}.')
-            raise
+        ask = upsert_job(job.name, cast("JobFields", alone(job, jobs)))
+        await _saved(job, client.send(replace(ask, query={"dry_run": "true"})))
+    for job in upstream_first(jobs.values()):
+        await _saved(job, client.jobs.upsert(job.name, **job.document))
+
+
+async def _saved(job: Declared, sending: Awaitable[Any]) -> None:
+    try:
+        await sending
+    except ApiError as error:
+        error.add_note(f'The job "{job.name}" is declared at {job.place}.')
+        raise
 
 
 async def run_remote(app: App, url: str | None, key: str | None, settings: RemoteSettings, *, registers: bool) -> None:

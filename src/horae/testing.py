@@ -29,7 +29,7 @@ from horae.executors.noop import NoopExecutor
 from horae.executors.python import Handler, PythonExecutor
 from horae.node import Node, Tools
 from horae.ports import Executor
-from horae.sdk.app import App
+from horae.sdk.app import App, upstream_first
 from horae.sdk.context import Context
 from horae.store.quiet import keep_signs, quiet_us
 from horae.store.sqlite import MemoryDatabase
@@ -143,7 +143,11 @@ class Horae:
         self._group = asyncio.TaskGroup()
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        if not isinstance(loop, VirtualLoop):
+            told = "This test runs in real time. Put @virtual (from horae.testing) above it."
+            raise RuntimeError(told)  # noqa: TRY004 nobody gave a value of a wrong type
+        self._loop = loop
         self.store = Store(MemoryDatabase(self._now_us))
         await self.store.migrate()
         await self._group.__aenter__()
@@ -165,7 +169,7 @@ class Horae:
         self.commands = Commands(self.store, VAULT, self._new_id, self._wake)
         for name, value in self._secrets.items():
             await self.commands.secrets.put(self.caller, name, value)
-        for job in self._app.jobs.values():
+        for job in upstream_first(self._app.jobs.values()):
             try:
                 await self.commands.jobs.put(self.caller, job.name, dict(job.document), None, None)
             except HoraeError as error:
@@ -223,7 +227,7 @@ class Horae:
         end = self._loop.time() + by
         while (left := end - self._loop.time()) > 0:
             quiet = await self._quiet_seconds() if left > STEP_SECONDS else 0
-            if quiet > STEP_SECONDS and isinstance(self._loop, VirtualLoop):
+            if quiet > STEP_SECONDS:
                 leap = min(quiet, left)
                 await self.store.database.run(keep_signs(round(leap * 1e6)))
                 self._loop.leap(leap)
@@ -234,7 +238,7 @@ class Horae:
         the next thing is due.
         """
         tasks = {task for task in asyncio.all_tasks() - {asyncio.current_task()} if not task.done()}
-        if not isinstance(self._loop, VirtualLoop) or tasks - self._tasks:
+        if tasks - self._tasks:
             return 0
         # Each sleeps on one timer of its own, and a worker has an alarm besides.
         if self._loop.waiting > len(tasks) + len(self.nodes):

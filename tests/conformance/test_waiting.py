@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
+from horae.core.access import worker_id
+from horae.core.explain import explain
 from horae.core.run import WAITING
 from horae.core.waiting import HELD_BACK
 from horae.ports import Asked, WorkerState
@@ -13,6 +16,7 @@ from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import TENANT, TTL_US, World, count_queries
 
+RETENTION_US = 86_400_000_000
 ASKED = Asked("me", None)
 Setup = Callable[[Store, World], Awaitable[None]]
 
@@ -103,6 +107,32 @@ async def test_what_only_the_run_knows_counts_unless_everything_is_paused(store:
     assert (await store.run(TENANT, second))[0]["reason"] == "queue_paused"
     for reason, found in (("job_concurrency", []), ("queue_paused", [second])):
         assert [row["id"] for row in (await store.runs(TENANT, None, {"reason": reason}, None, 9)).rows] == found
+
+
+@pytest.mark.parametrize("kind", [{"type": "noop"}, {"type": "http", "target": {"url": "http://a.example/"}}])
+async def test_a_worker_that_comes_over_http_is_not_able_for_what_needs_no_handler(
+    store: Store, world: World, kind: dict[str, Any]
+) -> None:
+    job = await world.job(**kind)
+    await store.beat(WorkerState(worker_id(TENANT, "w"), "host", "active", 4, 0, ["default"], ["handler:x"]), TTL_US)
+    run = await world.run_now(job)
+
+    assert (await store.run(TENANT, run))[0]["reason"] == "no_worker_for_type"
+    told = explain(await store.explain_facts(TENANT, job, None), RETENTION_US)
+    able = [each["value"] for each in told["facts"] if each["fact"] == "workers_able"]
+    assert (told["reason"], able) == ("no_worker_for_type", [0])
+    assert f"offers {kind['type']} jobs" in told["text"]
+
+
+async def test_a_lost_worker_runs_only_what_is_still_its_own(store: Store, world: World, clock: StoreClock) -> None:
+    await busy(store, running=2)
+    await world.run_now(await world.job())
+    claimed = await world.claim(1)
+
+    await clock.advance(TTL_US // 1_000_000 + 1)
+    assert [row["running"] for row in await store.workers()] == [1]
+    await world.settle(claimed)
+    assert [row["running"] for row in await store.workers()] == [0]
 
 
 async def test_reasons_cost_one_statement_a_page_and_none_when_nothing_waits(

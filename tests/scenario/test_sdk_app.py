@@ -188,3 +188,20 @@ def count_statements(horae: Horae) -> list[None]:
 
     horae.store.database.run = counted  # type: ignore[method-assign]
     return seen
+
+
+@virtual
+async def test_a_chain_may_be_declared_in_any_order():
+    app = App()
+
+    @app.job(after="first")
+    def second() -> None: ...
+
+    @app.job
+    def first() -> None: ...
+
+    async with Horae(app) as horae:
+        await horae.run("first")
+        await horae.advance(minutes=1)
+
+        assert [run["status"] for run in await horae.runs("second")] == ["SUCCEEDED"]

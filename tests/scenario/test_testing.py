@@ -143,3 +143,9 @@ async def test_time_does_not_go_back():
                 await horae.advance(**back)
 
         assert horae.now == before
+
+
+async def test_a_test_without_virtual_is_told_so():
+    with pytest.raises(RuntimeError, match="@virtual"):
+        async with Horae():
+            pass

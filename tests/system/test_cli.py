@@ -178,9 +178,10 @@ def test_a_deleted_job_is_restored_as_it_was(horae: Shell) -> None:
 def test_schedules_are_explained_without_a_server(closed: Shell) -> None:
     words = ("schedule", "explain", "30 2 * * *", "--tz", "Europe/Berlin", "--from", "2030-03-30", "--count", "2")
 
-    done = closed.ok(*words)
-    assert [each["AT"] for each in done.table] == ["2030-03-30T01:30:00Z", "2030-03-31T01:00:00Z"]
-    assert "Every day at 02:30, Europe/Berlin time" in done.err
+    means, *lines = (line.split("\t") for line in closed.ok(*words).out.splitlines())
+    assert (means[0], means[1][:38]) == ("means", "Every day at 02:30, Europe/Berlin time")
+    assert [each[1] for each in lines if each[0] == "next"] == ["2030-03-30T01:30:00Z", "2030-03-31T01:00:00Z"]
+    assert lines[-1][0] == "note"
     answer = closed.ok(*words, "-o", "json").json
     assert answer["warnings"]
     code, shown = closed.on_terminal(*words)
@@ -298,6 +299,13 @@ def test_the_editor_changes_what_was_changed(horae: Shell, tmp_path: Path) -> No
     kept = re.search(r"kept in (\S+\.yaml)", refused.err)
     assert kept is not None
     assert Path(kept[1]).read_text() == "name: [\n"
+    Path(kept[1]).unlink()
+    editor.write_text("#!/bin/sh\nsed -i 's/^timeout: .*/timeout: soon/; s/^schedule: .*/schedule: ninety/' \"$1\"\n")
+    refused = horae("job", "edit", "edited", EDITOR=str(editor))
+    kept = re.search(r"kept in (\S+\.yaml)", refused.err)
+    assert (refused.code, kept is not None) == (7, True), refused
+    assert kept is not None
+    assert "timeout: soon" in Path(kept[1]).read_text()
     Path(kept[1]).unlink()
     assert "no terminal" in horae("job", "edit", "edited", EDITOR="", VISUAL="").err
 

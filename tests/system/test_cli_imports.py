@@ -30,15 +30,28 @@ GREETING=hello there
     as_files = horae.ok("import", "crontab", "-", "--dry-run", "--tz", "UTC", "-o", "yaml", input=table).out
     assert horae.ok("validate", "-", "-q", input=as_files).out == "cat\n"
 
-    done = horae.ok("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", "--queue", "default", input=table)
+    done = horae("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", "--queue", "default", input=table)
+    assert done.code == 10
     assert "1 jobs created, 1 lines not imported" in done.err
     assert "take line 4 out of the crontab" in done.err
     job = horae.ok("job", "show", "old-cat", "-o", "json").json
     assert (job["description"], job["retry"]["max_retries"], job["misfire"]["policy"]) == ("Says hello", 0, "skip")
     horae.ok("job", "run", "old-cat", "--wait")
     assert (horae.home / "said").read_text() == "line one\n100% two\nhello there\n"
-    again = horae.ok("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", input=table)
-    assert "0 jobs created, 1 existed already" in again.err
+    again = horae("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", input=table)
+    assert (again.code, "0 jobs created, 1 existed already" in again.err) == (10, True)
+    tried = horae.ok("import", "crontab", "-", "--tz", "UTC", "--prefix", "old-", "--dry-run", input=table)
+    assert [row["RESULT"] for row in tried.table] == ["exists", "not imported"]
+    assert "0 jobs would be created, 1 existed already, 1 lines not imported" in tried.err
+    assert "Run again" not in tried.err
+
+
+def test_lines_that_become_no_job_are_no_success(horae: Shell) -> None:
+    nothing = horae("import", "crontab", "-", "--tz", "UTC", input="@reboot /opt/start\n")
+    assert (nothing.code, nothing.table[0]["RESULT"]) == (7, "not imported")
+
+    of_others = "0 4 * * * root /opt/mine\n0 5 * * * www-data /opt/theirs\n"
+    horae.ok("import", "crontab", "-", "--tz", "UTC", "--user", "root", input=of_others)
 
 
 def test_a_name_that_another_job_has_is_a_conflict_and_no_repeat(horae: Shell) -> None:

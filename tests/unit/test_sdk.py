@@ -376,3 +376,9 @@ def test_a_handler_can_be_called_with_a_context_made_for_a_test() -> None:
     check: Callable[[], None] = ctx.cancel
     check()
     assert ctx.cancelled
+
+
+@pytest.mark.parametrize("payload", [{"ids": {3, 1}}, [frozenset("ab")]])
+def test_a_set_in_a_payload_is_refused_and_not_put_in_some_order(payload: Any) -> None:
+    with pytest.raises(TypeError, match="JSON has no sets"):
+        plain(payload)

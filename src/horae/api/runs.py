@@ -24,7 +24,7 @@ from horae.api.query import (
     before_of,
     run_filters,
 )
-from horae.api.shapes import attempts_answer, is_over, run_answer, run_status
+from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, state_answer
 from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.commands import Commands, RunRequest
 from horae.core.checks import FIELDS, Collector, check_size, short_text
@@ -114,11 +114,14 @@ class Runs:
                 return
 
     async def _follow(self, call: Call) -> AsyncIterator[bytes]:
-        """Chunks as they come, then one `end`. An event's id is the place to go on from after a break."""
+        """Its state when that changes, chunks as they come, then one `end`.
+
+        An event's id is the place to go on from after a break.
+        """
         tenant, run_id = call.caller.tenant, call.word("run")
         only = call.query.get("attempt")
         attempt, seq = _last_event(call, only)
-        quiet = Quiet()
+        quiet, told = Quiet(), None
         yield SIGN_OF_LIFE
         while not self._is_stopping() and await call.is_welcome():
             try:
@@ -127,6 +130,9 @@ class Runs:
                 chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
             except Unavailable:
                 return
+            if not is_over(row) and (state := state_answer(row)) != told:
+                yield frame("state", state, f"{attempt}-{seq}")
+                told = state
             for chunk in chunks:
                 attempt, seq = chunk["attempt"], chunk["seq"]
                 if only in (None, attempt):

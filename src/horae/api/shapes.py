@@ -102,6 +102,19 @@ def run_status(row: StoredRow) -> str:
     return "PENDING" if row["run_at_us"] > row["now_us"] else "QUEUED"
 
 
+def state_answer(row: StoredRow) -> dict[str, Any]:
+    """How a run stands that is not over. `reason` is what it waits for, or why its last attempt failed."""
+    return {
+        "run_id": row["id"],
+        "status": run_status(row),
+        "reason": row["reason"],
+        "attempt_number": max(1, row["attempt"]),
+        "max_attempts": row["max_attempts"],
+        "executor_id": row["worker"],
+        "available_at": _time(row["available_us"]),
+    }
+
+
 def is_over(row: StoredRow) -> bool:
     return row["status"] in ENDED
 

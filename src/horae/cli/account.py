@@ -15,13 +15,13 @@ from horae.cli.session import Command, Session, changing
 
 
 @click.command(cls=Command)
-@click.argument("name", default="default")
-@click.option("--url", "address", help=f"The server; default: that of the context, HORAE_URL or {DEFAULT_URL}.")
+@click.argument("name", required=False)
+@click.option("--url", "address", help=f"The server; default: that of NAME, HORAE_URL or {DEFAULT_URL}.")
 @click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
 @click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
 @changing
 @click.pass_obj
-def login(session: Session, name: str, address: str | None, as_tenant: str | None, key_file: Any) -> None:
+def login(session: Session, name: str | None, address: str | None, as_tenant: str | None, key_file: Any) -> None:
     """Try a key on a server and keep both under NAME, as the current context.
 
     The key is asked for, or read from a file; never from a flag.
@@ -30,10 +30,12 @@ def login(session: Session, name: str, address: str | None, as_tenant: str | Non
     horae login prod --url https://horae.example.com
     horae login --key-file key.txt
     """
+    config, told_url = read_config(), os.environ.get("HORAE_URL")
+    is_named = name is not None
+    name = name or "default"
     check_name(name)
-    config = read_config()
     known = config["contexts"].get(name, {})
-    url = address or known.get("url") or os.environ.get("HORAE_URL") or DEFAULT_URL
+    url = address or (known.get("url") or told_url if is_named else told_url or known.get("url")) or DEFAULT_URL
     tenant = as_tenant or known.get("tenant") or ""
     key = key_file.read().strip() if key_file else _asked(url)
     who = Client(url, key or None, tenant or None).get("/whoami")

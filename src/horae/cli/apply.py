@@ -104,7 +104,7 @@ def apply(
 def find_changes(client: Client, paths: list[str], prune: str | None) -> list[Change]:
     from horae.cli.files import differences, read_files, upstream_of
 
-    if prune and ":" not in prune:
+    if prune is not None and ":" not in prune:
         raise Failure(USAGE, f'--prune: "{prune}" is no label.', code="usage", hint="Write --prune managed:git.")
     wanted = read_files(paths)
     current = current_jobs(client, [each.name for each in wanted])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
 from horae.cli.completion import job_names
 from horae.cli.failure import path
+from horae.cli.output import is_terminal
 from horae.cli.session import Command, Session
 from horae.cli.times import read_time
 
@@ -65,11 +67,11 @@ def _pages(session: Session, name: str, body: dict[str, Any], most: int | None) 
         if answer["next_from"] is None:
             return
         body = body | {"from": answer["next_from"]}
-        session.out.say(f"up to {answer['next_from']} …")
+        if is_terminal(sys.stderr):
+            session.out.say(f"up to {answer['next_from']} …")
 
 
 def _wait(session: Session, name: str, body: dict[str, Any], since: str, runs: int) -> None:
-    import sys
     import time
 
     from horae.cli.failure import ENDED_BADLY
@@ -81,7 +83,8 @@ def _wait(session: Session, name: str, body: dict[str, Any], since: str, runs: i
         ended = [run for run in ours if run["end_time"] is not None]
         if len(ended) >= runs:
             break
-        session.out.say(f"{len(ended)} of {runs} ended")
+        if is_terminal(sys.stderr):
+            session.out.say(f"{len(ended)} of {runs} ended")
         time.sleep(1)
     bad = [run for run in ended if run["status"] != "SUCCEEDED"]
     session.out.say(

@@ -203,7 +203,9 @@ def use(session: Session, name: str) -> None:
 
 @context.command("add")
 @click.argument("name")
-@click.option("--url", "address", required=True, help="Such as https://horae.example.com.")
+@click.option(
+    "--url", "address", required=True, envvar="HORAE_URL", help="Such as https://horae.example.com (HORAE_URL)."
+)
 @click.option("--as-tenant", help="The tenant to name with every request (for admin keys).")
 @click.option("--key-file", type=click.File("r"), help="A file with the API key, - for standard input.")
 @click.option("--no-key", is_flag=True, help="Keep no key; do not ask for one.")

@@ -32,7 +32,7 @@ _WRAPPERS |= {"python", "python3", "perl", "ruby", "php", "node", "cd", "test", 
 class Entry:
     """One line of the table: a job, or why there is none, or a setting that is worth a note.
 
-    `schedule` and `name` are what it says there, for those that become no job.
+    `schedule` and `name` are what it says there, for those that become no job. `is_unwanted`: somebody chose others.
     """
 
     line: int
@@ -42,6 +42,7 @@ class Entry:
     job: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     refusal: str = ""
+    is_unwanted: bool = False
 
 
 @dataclass(slots=True)
@@ -140,6 +141,7 @@ def _entry(entry: Entry, state: _State, *, has_user: bool, user: str | None) -> 
             return entry
         if user is not None and owner != user:
             entry.refusal = f"runs as {owner}, and only lines of {user} are taken."
+            entry.is_unwanted = True
             return entry
         if user is None:
             entry.refusal = (

@@ -14,6 +14,7 @@ from horae.cli.failure import FAILED, UNREACHABLE, Failure
 from horae.cli.output import Column
 from horae.cli.session import Command, Session
 from horae.cli.times import now
+from horae.core.access import is_shared
 
 if TYPE_CHECKING:
     from horae.cli.client import Client
@@ -114,6 +115,7 @@ def _clock(told: str, took: float) -> Finding:
 
 def _work(client: Client, stats: dict[str, Any]) -> Iterator[Finding]:
     workers = [each for each in client.get("/workers")["workers"] if each["state"] == "active"]
+    lines = [line for line in stats["waiting"] if line["queued"]]
     if workers:
         slots, running = (sum(each[field] for each in workers) for field in ("slots", "running"))
         state = WARNING if running >= slots else GOOD
@@ -121,11 +123,10 @@ def _work(client: Client, stats: dict[str, Any]) -> Iterator[Finding]:
         yield Finding("workers", state, f"{len(workers)} alive, {running} of {slots} slots busy", fix)
     else:
         state = BAD if stats["jobs"] else WARNING
-        yield Finding("workers", state, "none is alive", "Start one: horae serve --roles worker")
+        yield Finding("workers", state, "none is alive", _fix({line["needs"] for line in lines}))
     paused = {each["queue"] for each in client.get("/queues")["queues"] if each["paused"]}
-    for line in stats["waiting"]:
-        if line["queued"]:
-            yield _queue(line, workers, paused)
+    for line in lines:
+        yield _queue(line, workers, paused)
     dead = stats["dead_letters"]
     if dead:
         more = "+" if dead >= stats["counted_up_to"] else ""
@@ -141,9 +142,23 @@ def _queue(line: dict[str, Any], workers: list[dict[str, Any]], paused: set[str]
         return Finding("queue", WARNING, f"{work}; the queue is paused", f"horae queue resume {name}")
     serving = [each for each in workers if name in each["queues"] or "*" in each["queues"]]
     if not serving:
-        fix = f"Start one: horae serve --roles worker --worker-queues {name}"
-        return Finding("queue", BAD, f"{work}; no worker serves it", fix)
-    if needs and not any(needs in each["needs"] for each in serving):
-        fix = "Set HORAE_SHELL=on for a worker." if needs == "shell" else "Start a worker with this handler."
+        return Finding("queue", BAD, f"{work}; no worker serves it", _fix({needs}, f" --worker-queues {name}"))
+    able = [each for each in serving if _offers(each, needs)]
+    if not able:
+        fix = "Set HORAE_SHELL=on for a worker." if needs == "shell" else _fix({needs}, f" --worker-queues {name}")
         return Finding("queue", BAD, f"{work}; no worker can do that", fix)
-    return Finding("queue", GOOD, f"{work}; {len(serving)} workers serve it")
+    return Finding("queue", GOOD, f"{work}; {len(able)} workers serve it")
+
+
+def _offers(worker: dict[str, Any], needs: str | None) -> bool:
+    """One that came over HTTP takes runs of its handlers alone."""
+    return needs in worker["needs"] if needs else is_shared(worker["worker_id"])
+
+
+def _fix(needs: set[str | None], flags: str = "") -> str:
+    """`serve` has no handlers; where other work waits as well it is the first thing to start."""
+    handlers = sorted(each.removeprefix("handler:") for each in needs if each and each.startswith("handler:"))
+    if not handlers or len(handlers) < len(needs):
+        return f"Start one: horae serve --roles worker{flags}"
+    one = f"Start a worker with {'this handler' if len(handlers) == 1 else 'these handlers'}"
+    return f"{one} ({', '.join(handlers)}): horae worker MODULE:APP{flags}"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from horae.cli.failure import REJECTED, USAGE, Failure, path
+from horae.cli.failure import REJECTED, USAGE, Failure, path, refused
 from horae.cli.files import checked_file
 from horae.cli.output import as_yaml
 from horae.cli.yaml_lines import read_documents
 from horae.core.document import render_definition
+from horae.core.errors import Invalid
 from horae.core.job import Definition
 
 if TYPE_CHECKING:
@@ -32,11 +33,12 @@ def edit_here(client: Client, name: str, version: int | None) -> Any:
     try:
         changed = _changed(job, text)
         return client.change(path("jobs", name), changed, version or job["version"]) if changed else None
-    except Failure as error:
-        with NamedTemporaryFile("w", prefix="horae-", suffix=".yaml", delete=False) as kept:
+    except (Failure, Invalid) as error:
+        failure = refused(error) if isinstance(error, Invalid) else error
+        with NamedTemporaryFile("w", prefix="horae-", suffix=".yaml", delete=False, encoding="utf-8") as kept:
             kept.write(text)
-        error.hint = f"{error.hint}\nYour text is kept in {kept.name}.".lstrip()
-        raise
+        failure.hint = f"{failure.hint}\nYour text is kept in {kept.name}.".lstrip()
+        raise failure from None
 
 
 def _edited_text(job: dict[str, Any]) -> str | None:

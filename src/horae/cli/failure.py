@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from horae.core.errors import Invalid
 
 FAILED, USAGE, ENDED_BADLY, NOT_FOUND, DENIED, CONFLICT, REJECTED, GAVE_UP, UNREACHABLE, PARTLY = range(1, 11)
 INTERRUPTED = 130
@@ -39,6 +42,12 @@ class Rehearsed(Exception):
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__("A dry run ends here.")
         self.answer = answer
+
+
+def refused(error: Invalid) -> Failure:
+    """What breaks a rule that needs no server."""
+    faults = [{"pointer": each.pointer, "detail": each.detail, "hint": each.hint} for each in error.faults]
+    return Failure(REJECTED, error.detail, code=error.code, faults=faults)
 
 
 def unreadable(error: Exception) -> str:

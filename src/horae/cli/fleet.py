@@ -54,7 +54,8 @@ def show_queue(session: Session, name: str) -> None:
     """One queue: what waits by priority, and who serves it."""
     found = _queue(session, name)
     workers = session.client.get("/workers")["workers"]
-    found["workers"] = [each["node"] for each in workers if name in each["queues"] or "*" in each["queues"]]
+    alive = [each for each in workers if each["state"] != "lost"]
+    found["workers"] = [each["node"] for each in alive if name in each["queues"] or "*" in each["queues"]]
     session.out.one(found, "queue")
     if not found["workers"]:
         session.out.say(f"No worker serves it. Start one: horae serve --roles worker --worker-queues {name}")
@@ -133,7 +134,7 @@ def worker() -> None:
 @worker.command("list")
 @click.pass_obj
 def list_workers(session: Session) -> None:
-    """The workers that are alive."""
+    """The workers, and for a while those that were lost."""
     found = session.client.get("/workers")["workers"]
     session.out.rows(found, WORKERS, "worker_id", "No worker is alive. `horae serve --roles worker` is one.")
 

@@ -13,6 +13,9 @@ from horae.cli.failure import CONFLICT, PARTLY, REJECTED, UNREACHABLE, USAGE, Fa
 from horae.cli.output import Column
 from horae.cli.session import Group, Session, tell
 
+OTHER_NAMES = "--prefix gives other names."
+LOOK_SECONDS = 5.0
+
 
 def _common(command: Callable[..., Any]) -> Callable[..., Any]:
     """What every import has."""
@@ -176,22 +179,25 @@ def _finish(
             for note in [entry.refusal] if entry.refusal else entry.notes:
                 session.out.say(f"{(entry.job or {}).get('name') or entry.name or f'line {entry.line}'}: {note}")
         return
-    results = {} if is_dry else _create(session, entries)
+    results = _compare(session, entries) if is_dry else _create(session, entries)
     _show(session, entries, results)
     left = sum(bool(entry.refusal) for entry in entries)
-    told = f"{len(jobs)} jobs would be created" if is_dry else f"{_count(results, 'created')} jobs created"
+    new = len(jobs) - len(results) if is_dry else _count(results, "created")
+    told = f"{new} jobs would be created" if is_dry else f"{new} jobs created"
     there, taken = _count(results, "exists"), _count(results, "taken")
     also = f", {there} existed already" if there else ""
     also += f", {taken} had a name that is taken by another job" if taken else ""
     failed = _count(results, "failed")
     also += f", {failed} failed" if failed else ""
     session.out.say(f"{told}{also}, {left} {what} not imported. {zone}".rstrip())
-    if is_dry and jobs:
-        session.out.say("Nothing was changed. Run again without --dry-run to create them.")
+    if is_dry:
+        if new:
+            session.out.say("Nothing was changed. Run again without --dry-run to create them.")
+        return
     if _count(results, "created"):
         is_job = ("created", "exists")
         session.out.say(now([each for each in entries if each.job and results[each.job["name"]].word in is_job]))
-    _exit_if_not_all(results)
+    _exit_if_not_all(results, is_left=any(entry.refusal and not entry.is_unwanted for entry in entries))
 
 
 def _jobs(entries: list[Any], queue: str | None) -> list[dict[str, Any]]:
@@ -213,10 +219,12 @@ def _jobs(entries: list[Any], queue: str | None) -> list[dict[str, Any]]:
     return [entry.job for entry in entries if entry.job]
 
 
-def _exit_if_not_all(results: dict[str, Result]) -> None:
-    codes = {each.exit_code for each in results.values() if each.exit_code}
+def _exit_if_not_all(results: dict[str, Result], *, is_left: bool) -> None:
+    """`is_left`: some became no job, so that no result tells of them."""
+    codes = {each.exit_code for each in results.values() if each.exit_code} | ({REJECTED} if is_left else set())
     if codes:
-        sys.exit(PARTLY if _count(results, "created") or len(codes) > 1 else codes.pop())
+        is_partly = _count(results, "created") or _count(results, "exists") or len(codes) > 1
+        sys.exit(PARTLY if is_partly else codes.pop())
 
 
 def _text(file: str) -> str:
@@ -250,9 +258,30 @@ def _create(session: Session, entries: list[Any]) -> dict[str, Result]:
     return results
 
 
+def _compare(session: Session, entries: list[Any]) -> dict[str, Result]:
+    """Those that a server has already, if one answers: a dry run needs none."""
+    from horae.cli.apply import current_jobs
+
+    jobs = {entry.job["name"]: entry.job for entry in entries if entry.job}
+    try:
+        session.client.limit_wait(LOOK_SECONDS)
+        there = current_jobs(session.client, list(jobs))
+    except Failure:
+        session.out.say("No server was asked which of them exist already.")
+        return {}
+    return {name: _existing(jobs[name], found) for name, found in there.items()}
+
+
+def _existing(job: dict[str, Any], there: dict[str, Any]) -> Result:
+    from horae.cli.files import checked, differences
+
+    fields = ", ".join(each["field"] for each in differences(checked(job), there, {}))
+    told = f"taken by another job: {fields} differ; {OTHER_NAMES}"
+    return Result("taken", told, CONFLICT) if fields else Result("exists")
+
+
 def _refused(session: Session, entry: Any, error: Failure) -> Result:
     from horae.cli.apply import current_jobs
-    from horae.cli.files import checked, differences
 
     name = entry.job["name"]
     about = f"line {entry.line}, {name}"
@@ -261,12 +290,11 @@ def _refused(session: Session, entry: Any, error: Failure) -> Result:
         tell(error, about)
         reason = "; ".join(fault["detail"] for fault in error.faults) or error.detail
         return Result("failed", reason, error.exit_code)
-    fields = ", ".join(each["field"] for each in differences(checked(entry.job), there, {}))
-    if not fields:
-        return Result("exists")
-    told, hint = f"taken by another job: {fields} differ", "--prefix gives other names."
-    tell(Failure(CONFLICT, f"{told}.", code="name_taken", hint=hint), about)
-    return Result("taken", f"{told}; {hint}", CONFLICT)
+    result = _existing(entry.job, there)
+    if result.exit_code:
+        told = result.note.removesuffix(f"; {OTHER_NAMES}")
+        tell(Failure(CONFLICT, f"{told}.", code="name_taken", hint=OTHER_NAMES), about)
+    return result
 
 
 def _count(results: dict[str, Result], word: str) -> int:

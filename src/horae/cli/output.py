@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 import click
 
@@ -38,7 +38,7 @@ class Out:
     def __init__(
         self, form: str | None, *, is_quiet: bool, has_header: bool = True, fields: Sequence[str] = ()
     ) -> None:
-        self.is_terminal = sys.stdout.isatty()
+        self.is_terminal = is_terminal(sys.stdout)
         self.is_wide = form == "wide"
         self.form = (
             "table" if self.is_wide else form or ("name" if is_quiet else "table" if self.is_terminal else "tsv")
@@ -111,7 +111,7 @@ class Out:
 
     def track(self, items: Sequence[T], told: str) -> Iterator[T]:
         """The items one by one, with a bar if somebody is watching and it takes long."""
-        if self.is_quiet or not sys.stderr.isatty() or len(items) < 10:
+        if self.is_quiet or not is_terminal(sys.stderr) or len(items) < 10:
             yield from items
             return
         from rich.console import Console
@@ -231,13 +231,18 @@ def _no_field(name: str, item: Any) -> Exception:
 
 def _others(items: list[Any], columns: Sequence[Column]) -> list[Column]:
     """Plain fields that the table leaves out and that say something."""
-    shown = {field for _, field in columns if isinstance(field, str)}
+    shown = {field if isinstance(field, str) else head.replace(" ", "_") for head, field in columns}
     names = dict.fromkeys(name for item in items for name in item)
     return [
         (name.replace("_", " "), name)
         for name in names
         if name not in shown and any(not isinstance(item.get(name), dict | list | None) for item in items)
     ]
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """A stream that the shell closed is None."""
+    return stream is not None and stream.isatty()
 
 
 def visible(text: str) -> str:

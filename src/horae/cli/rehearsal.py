@@ -18,10 +18,6 @@ COLUMNS: list[Column] = [
 ]  # fmt: skip
 
 
-# The year 2001: no length of time is as long.
-FIRST_INSTANT_US = 1_000_000_000_000_000
-
-
 def show_rehearsal(session: Session, answers: list[dict[str, Any]], names: Sequence[str] = ()) -> None:
     """One answer as it is; of several, all their changes. `names` are what was given instead of ids, one for each."""
     changes = [change for answer in answers for change in answer["changes"]]
@@ -47,24 +43,12 @@ def _tell(change: dict[str, Any], name: str) -> None:
     before, after = (change[side] if isinstance(change[side], dict) else {} for side in ("before", "after"))
     name = name or after.get("name") or before.get("name") or change["target"]
     click.secho(visible(f"would be {change['action']}: {name}"), bold=True)
-    before, after = _readable(before), _readable(after)
     for field in {**before, **after}:
         was, is_ = before.get(field), after.get(field)
         if field in before and field in after and was != is_:
             click.echo(visible(f"  {field} {_json(was)} → {_json(is_)}"))
         elif not before and is_ not in (None, "", [], {}):
             click.echo(visible(f"  {field} {_json(is_)}"))
-
-
-def _readable(value: Any, name: str = "") -> Any:
-    """Microseconds, which the store has, as people write times."""
-    if isinstance(value, dict):
-        return {key.removesuffix("_us"): _readable(each, key) for key, each in value.items()}
-    if name.endswith("_us") and isinstance(value, int):
-        from horae.core.duration import format_duration, format_instant
-
-        return format_instant(value) if value >= FIRST_INSTANT_US else format_duration(value)
-    return value
 
 
 def _json(value: Any) -> str:

@@ -10,6 +10,7 @@ import click
 from horae.cli import filters
 from horae.cli.completion import job_names, queue_names, run_ids
 from horae.cli.each import names_of, post_each
+from horae.cli.escapes import echo_output
 from horae.cli.failure import NOT_FOUND, USAGE, Failure, path
 from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
@@ -128,7 +129,7 @@ def logs(session: Session, /, name: str, follow: bool, attempt: int | None, tail
     if session.out.form in ("json", "jsonl", "yaml"):
         session.out.one({"run_id": run_id, "text": text}, "run_id")
     else:
-        click.echo(text, nl=False)
+        echo_output(text)
 
 
 def is_run_id(name: str) -> bool:
@@ -166,7 +167,7 @@ def _follow(session: Session, run_id: str, tail: int | None, pattern: re.Pattern
     from horae.cli.waiting import Shown, wait_for_run
 
     seen = "" if tail is None else session.client.get(path("runs", run_id, "logs"))
-    click.echo(_picked(seen, tail, pattern), nl=False)
+    echo_output(_picked(seen, tail, pattern))
     wait_for_run(session, run_id, log=Shown(pattern, skip=len(seen)), timeout=None)
 
 

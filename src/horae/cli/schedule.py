@@ -52,12 +52,10 @@ def explain(session: Session, line: tuple[str, ...], timezone: str | None, count
     }
     if session.out.form == "name":
         click.echo("\n".join(each["at"] for each in answer["next"]))
+    elif session.out.form == "tsv" and not session.out.has_fields:
+        _print_lines(answer)
     elif session.out.form != "table":
-        if session.out.form == "tsv":
-            session.out.rows(answer["next"], TIMES, "at")
-            session.out.say("\n".join([answer["description"], *(f"note: {each}" for each in answer["warnings"])]))
-        else:
-            session.out.one(answer, "description")
+        session.out.one(answer, "description")
     else:
         _tell(answer, zone)
 
@@ -159,6 +157,15 @@ def _shown(due: Sequence[int], zone: str) -> list[dict[str, str]]:
     from horae.core.zone import local
 
     return [{"at": format_instant(us), "local": local(us, zone)} for us in due]
+
+
+def _print_lines(answer: dict[str, Any]) -> None:
+    """For a pipe: all of it, each line with what it is about in front."""
+    click.echo(f"means\t{answer['description']}")
+    for each in answer["next"]:
+        click.echo(f"next\t{each['at']}\t{each['local']}")
+    for warning in answer["warnings"]:
+        click.echo(f"note\t{warning}")
 
 
 def _tell(answer: dict[str, Any], zone: str) -> None:

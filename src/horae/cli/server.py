@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from horae.cli.commanded import in_commands
 from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _run(settings: Settings) -> None:
     from horae.app import App
     from horae.telemetry import configure
 
-    configure(is_terminal=sys.stderr.isatty())
+    configure(is_terminal=sys.stderr is not None and sys.stderr.isatty())
 
     async def work() -> None:
         await App(settings).run()
@@ -306,5 +307,5 @@ def guarded(work: Callable[[], T]) -> T:
 
 
 def _words(fault: Fault) -> str:
-    hint = f"\nhint: {fault.hint}" if fault.hint else ""
+    hint = f"\nhint: {in_commands(fault.hint)}" if fault.hint else ""
     return f"error: {fault.pointer}: {fault.detail}{hint}"

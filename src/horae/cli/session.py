@@ -143,7 +143,8 @@ def _close_output(error: OSError) -> NoReturn:
     """A full disk, say: what was to be written cannot be, and must not be tried again at exit."""
     from horae.cli.failure import FAILED
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     click.echo(f"error[output]: {error.strerror or error}.", err=True)
     sys.exit(FAILED)
 
@@ -201,12 +202,15 @@ def _suggest(error: Exception, ctx: click.Context) -> None:
 
 def _end(error: Exception) -> NoReturn:
     """Ours in words; anything else is a bug and shows its trace."""
-    from horae.cli.failure import REJECTED, USAGE, Failure
+    from horae.cli.failure import FAILED, USAGE, Failure, refused
     from horae.core.errors import Invalid
 
     if isinstance(error, Invalid):
-        faults = [{"pointer": each.pointer, "detail": each.detail, "hint": each.hint} for each in error.faults]
-        error = Failure(REJECTED, error.detail, code=error.code, faults=faults)
+        error = refused(error)
+    if isinstance(error, UnicodeEncodeError) and error.encoding.lower() not in ("utf-8", "utf8"):
+        what = error.object[error.start : error.start + 1]
+        detail = f'The output is {error.encoding}, which has no "{what}".'.encode("ascii", "backslashreplace").decode()
+        error = Failure(FAILED, detail, code="output", hint="Set PYTHONIOENCODING=utf-8, or ask for --json.")
     if isinstance(error, UnicodeError):
         error = Failure(USAGE, "What was given is not text in UTF-8.", code="utf8")
     if not isinstance(error, Failure):

@@ -110,13 +110,14 @@ def _screen(look: dict[str, Any], url: str) -> None:
     runs, recent = look["runs"], look["recent"]
     p95 = recent["lateness_ms"]["p95"]
     late = "" if p95 is None else f", p95 {shown_length(p95 / 1000)} late"
-    slots, busy = (sum(each[field] for each in look["workers"]) for field in ("slots", "running"))
+    alive = [each for each in look["workers"] if each["state"] != "lost"]
+    slots, busy = (sum(each[field] for each in alive) for field in ("slots", "running"))
     click.secho(f"horae {url}   {now().astimezone():%H:%M:%S %Z}", bold=True)
     click.echo(f"  Jobs       {look['jobs']}, {look['dead_letters']} dead letters")
     click.echo(f"  Runs       {runs['running']} running, {runs['queued']} queued, {runs['pending']} staged")
     window = shown_length(recent["window_seconds"])
     click.echo(f"  Last {window:5} {recent['succeeded']} succeeded, {recent['failed']} failed{late}")
-    click.echo(f"  Workers    {len(look['workers'])} alive, {busy} of {slots} slots busy")
+    click.echo(f"  Workers    {len(alive)} alive, {busy} of {slots} slots busy")
     for each in look["queues"][:MOST_SHOWN]:
         oldest = "" if each["oldest_age_ms"] is None else f", oldest {shown_length(each['oldest_age_ms'] / 1000)}"
         state = ", paused" if each["paused"] else ""

@@ -130,11 +130,15 @@ def _screen(look: dict[str, Any], url: str) -> Any:
     )  # fmt: skip
     due = [job for job in look["next"] if job["next_fire_time"]]
     queues = _table("Queues", look["queues"], QUEUES)
-    workers = _table("Workers", look["workers"][:10], WORKERS)
+    workers = _table("Workers", _alive_first(look["workers"])[:10], WORKERS)
     running = _table("Running", look["running"], RUNNING)
     upper = Columns([queues, workers], padding=(0, 4))
     lower = Columns([running, _table("Due next", due, DUE)], padding=(0, 4))
     return Group(head, "", upper, lower, _table("Dead, newest", look["failed"], DEAD))
+
+
+def _alive_first(workers: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(workers, key=lambda each: each["state"] == "lost")
 
 
 def _table(title: str, items: list[dict[str, Any]], fields: Fields) -> Any:

@@ -12,10 +12,11 @@ from typing import Any
 import click
 
 from horae.cli.client import TIMEOUT_SECONDS
+from horae.cli.escapes import escapes_of
 from horae.cli.failure import ENDED_BADLY, GAVE_UP, Failure, path
-from horae.cli.output import shown_length, visible
+from horae.cli.output import SIGNS, is_terminal, shown_length, visible
 from horae.cli.session import Session
-from horae.cli.times import read_length
+from horae.cli.times import distance, read_length
 
 STREAM_SECONDS = 60.0
 LAST_LOOK_SECONDS = 5.0
@@ -46,6 +47,38 @@ class Shown:
         return f"{rest}\n" if rest and self._pattern is not None and self._pattern.search(rest) else ""
 
 
+class Progress:
+    """What a run that is waited for does meanwhile, for somebody who looks at a terminal."""
+
+    def __init__(self, session: Session, prefix: str = "") -> None:
+        self._session = session
+        self._prefix = prefix
+        self._last: tuple[Any, ...] = ()
+
+    def tell(self, state: dict[str, Any]) -> None:
+        """After a break the stream begins with what was told already."""
+        stands = tuple(state[field] for field in ("status", "reason", "attempt_number", "executor_id"))
+        if stands != self._last and is_terminal(sys.stderr):
+            self._session.out.say(click.style(f"{self._prefix}{told_state(state)}", dim=True))
+        self._last = stands
+
+
+def told_state(state: dict[str, Any]) -> str:
+    """One line about a run that has not ended."""
+    status, why = state["status"], f": {state['reason']}" if state["reason"] else ""
+    attempt = f", attempt {state['attempt_number']} of {state['max_attempts']}" if state["max_attempts"] > 1 else ""
+    when = distance(state["available_at"])
+    when = "soon" if when.endswith("ago") else when
+    if status == "RUNNING":
+        return f"{SIGNS[status]} started on {visible(state['executor_id'] or 'a worker')}{attempt}"
+    if status == "RETRYING":
+        failed = f"{SIGNS[status]} attempt {state['attempt_number']} of {state['max_attempts']} failed{why}"
+        return f"{failed}; again {when}"
+    if status == "PENDING":
+        return f"{SIGNS[status]} due {when}"
+    return f"{SIGNS.get(status, '?')} {status.lower()}{why}"
+
+
 def limit_request(session: Session, timeout: str | None) -> None:
     """Before what is to be waited for is asked for: that takes no longer than the waiting may, or a little more."""
     if timeout is not None:
@@ -64,7 +97,8 @@ def wait_for_runs(session: Session, run_ids: Sequence[str], *, log: Shown | None
     is_good = True
     for run_id in run_ids:
         try:
-            follow_log(session, run_id, log=log, deadline=deadline)
+            told = Progress(session, f"{run_id} " if len(run_ids) > 1 else "")
+            follow_log(session, run_id, log=log, deadline=deadline, told=told)
         except KeyboardInterrupt:
             session.out.say(f"\nRun {run_id} goes on. horae run cancel {run_id} ends it.")
             raise
@@ -73,8 +107,8 @@ def wait_for_runs(session: Session, run_ids: Sequence[str], *, log: Shown | None
         if not session.out.is_for_people:
             session.out.one(run, "run_id")
         # The output that an error often ends with has just been shown.
-        told = told_end(run, is_brief=log is not None)
-        session.out.say(told if len(run_ids) == 1 else f"{run_id} {told}")
+        end = told_end(run, is_brief=log is not None)
+        session.out.say(end if len(run_ids) == 1 else f"{run_id} {end}")
         is_good = is_good and run["status"] == "SUCCEEDED"
     if not is_good:
         sys.exit(ENDED_BADLY)
@@ -90,19 +124,30 @@ def told_end(run: dict[str, Any], *, is_brief: bool = False) -> str:
     return f"{sign} {run['status'].lower()}{took}{attempts}{why}{error}"
 
 
-def follow_log(session: Session, run_id: str, *, log: Shown | None, deadline: float | None = None) -> None:
+def follow_log(
+    session: Session,
+    run_id: str,
+    *,
+    log: Shown | None,
+    deadline: float | None = None,
+    told: Progress | None = None,
+) -> None:
     """Until the run has ended; a connection that breaks is made anew where it stopped."""
     last_id, failures = None, 0
+    told = told or Progress(session)
+    is_aside = not session.out.is_for_people
+    escapes = escapes_of(err=is_aside)
     while True:
         try:
             for event_id, name, data in _events(session, run_id, last_id, deadline):
                 last_id, failures = event_id or last_id, 0
-                if name not in ("end", "log"):
-                    continue
-                if log is not None:
-                    text = log.end() if name == "end" else log.take(data["text"])
-                    click.echo(text, nl=False, err=not session.out.is_for_people)
-                if name == "end":
+                if name == "state":
+                    told.tell(data)
+                elif name == "log" and log is not None:
+                    click.echo(escapes.take(log.take(data["text"])), nl=False, err=is_aside)
+                elif name == "end":
+                    if log is not None:
+                        click.echo(escapes.take(log.end()) + escapes.end(), nl=False, err=is_aside)
                     return
         except (OSError, HTTPException) as error:
             _check_time(run_id, deadline)
@@ -128,4 +173,5 @@ def _events(session: Session, run_id: str, last_id: str | None, deadline: float 
 def _check_time(run_id: str, deadline: float | None) -> None:
     if deadline is not None and time.monotonic() >= deadline:
         detail = f"Run {run_id} has not ended in time; it goes on."
-        raise Failure(GAVE_UP, detail, code="timeout", hint=f"horae run wait {run_id}, or horae run cancel {run_id}.")
+        hint = f"horae why {run_id} tells what it waits for; horae run wait {run_id}, or horae run cancel {run_id}."
+        raise Failure(GAVE_UP, detail, code="timeout", hint=hint)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from horae.cli.commanded import in_commands
 from horae.cli.fleet import worker as verbs
 from horae.cli.server import UNAVAILABLE, USAGE, guarded, run_loop, settings_of
 from horae.cli.session import Group
@@ -34,7 +35,7 @@ def work(app: str, url: str | None, *, no_register: bool, **flags: Any) -> None:
     """
     from horae.telemetry import configure
 
-    configure(is_terminal=sys.stderr.isatty())
+    configure(is_terminal=sys.stderr is not None and sys.stderr.isatty())
     found = guarded(lambda: _load_app(app))
     if not url and (flags["database_url"] or "HORAE_DATABASE_URL" in os.environ):
         guarded(lambda: _work_on_database(found, flags, registers=not no_register))
@@ -96,7 +97,7 @@ def _work_over_http(found: SdkApp, url: str | None, flags: dict[str, Any], *, re
     try:
         asyncio.run(run_remote(found, url, None, RemoteSettings(settings.queues, slots), registers=registers))
     except ApiError as error:
-        click.echo("\n".join([f"error: {error}", *getattr(error, "__notes__", [])]), err=True)
+        click.echo("\n".join([f"error: {in_commands(str(error))}", *getattr(error, "__notes__", [])]), err=True)
         sys.exit(UNAVAILABLE if error.status in (0, 503) else USAGE)
 
 

@@ -179,8 +179,9 @@ def _why_waiting(facts: Facts, run: RunFact) -> tuple[str, str]:
     if fleet.of_queue == 0:
         return "no_worker", f'No live worker serves queue "{queue}".'
     if fleet.able == 0:
-        need = need_of(_in_force(facts).definition)
-        return "no_worker_for_type", f"No live worker of this queue offers {need}."
+        definition = _in_force(facts).definition
+        offer = need_of(definition) or f"{definition.type} jobs"
+        return "no_worker_for_type", f"No live worker of this queue offers {offer}."
     if fleet.ahead > 0:
         return "behind_higher_priority", f"{fleet.ahead} waiting runs of higher priority come first."
     if fleet.free_slots <= 0:

@@ -13,14 +13,20 @@ HELD_BACK = OWN | PASSING | {"no_worker", "no_worker_for_type"}
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A live worker: what it serves, what it offers, and how many slots it has free."""
+    """A live worker: what it serves, what it offers, and how many slots it has free. One that came over HTTP takes
+    runs of its handlers alone; one of the house also what needs nothing.
+    """
 
     queues: frozenset[str]
     needs: frozenset[str]
     free: int
+    is_shared: bool = True
 
     def serves(self, queue: str) -> bool:
         return "*" in self.queues or queue in self.queues
+
+    def offers(self, need: str) -> bool:
+        return need in self.needs if need else self.is_shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +46,7 @@ class Around:
         return [worker for worker in self.workers if worker.serves(queue)]
 
     def able(self, queue: str, need: str) -> list[Server]:
-        return [worker for worker in self.of_queue(queue) if not need or need in worker.needs]
+        return [worker for worker in self.of_queue(queue) if worker.offers(need)]
 
 
 def why_waits(around: Around, queue: str, need: str, said: str | None) -> str | None:

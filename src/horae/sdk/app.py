@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, Unpack, overload
 
@@ -25,6 +25,40 @@ class Declared:
     name: str
     document: Mapping[str, Any]
     place: str
+
+
+def upstream_first(jobs: Collection[Declared]) -> list[Declared]:
+    """Each after those of the same app that it runs after; a circle stays for the server to refuse."""
+    left, names = list(jobs), {job.name for job in jobs}
+    ordered: list[Declared] = []
+    while left:
+        done = {job.name for job in ordered}
+        ready = [job for job in left if not (_upstreams(job) & names) - done] or left
+        ordered += ready
+        left = [job for job in left if job not in ready]
+    return ordered
+
+
+def alone(job: Declared, names: Container[str]) -> dict[str, Any]:
+    """Its document without the jobs of the same app that it runs after: they may not be there yet when it is tried."""
+    rules = [rule for rule in _rules(job) if _upstream(rule) not in names]
+    rest = {field: value for field, value in job.document.items() if field != "after"}
+    return rest | {"after": rules} if rules else rest
+
+
+def _rules(job: Declared) -> list[Any]:
+    after = job.document.get("after") or []
+    return after if isinstance(after, list) else [after]
+
+
+def _upstreams(job: Declared) -> set[str]:
+    return {name for rule in _rules(job) if (name := _upstream(rule))}
+
+
+def _upstream(rule: Any) -> str:
+    """What makes no sense names nobody: the server says what is wrong with it."""
+    name = (rule.get("job") or rule.get("job_id")) if isinstance(rule, Mapping) else rule
+    return name if isinstance(name, str) else ""
 
 
 class App:

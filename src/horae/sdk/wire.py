@@ -114,7 +114,9 @@ def plain(value: Any) -> Any:
         return value.total_seconds()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):
+        raise TypeError(f"{value!r} has no order, and JSON has no sets; write sorted(…) or list(…).")
+    if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
 

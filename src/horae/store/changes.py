@@ -10,10 +10,9 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
 from horae.core.audit import difference
-from horae.core.document import schedule_of
+from horae.core.document import render_definition, schedule_of
+from horae.core.duration import format_instant
 from horae.core.errors import Invalid, Stale
 from horae.core.job import Definition
 from horae.core.plan import skips_between
@@ -192,8 +191,7 @@ def _check_version(held: Held, base_version: int | None) -> None:
 
 
 def _told(definition: Definition, version: int) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(definition)
-    return {"version": version, **{name: msgspec.to_builtins(value) for name, value in fields.items()}}
+    return {"version": version, **render_definition(definition)}
 
 
 def _first_in_force(definition: Definition, held: Held, left: Undecided) -> int | None:
@@ -263,7 +261,8 @@ def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str 
         id=held.id, state="paused", paused_us=paused_us, until_us=until_us, reason=reason, now_us=held.now_us
     )
     yield from _event(held, "paused", actor, reason, {"until_us": until_us})
-    yield note("job.paused", held.id, {"state": held.row["state"]}, {"until_us": until_us, "reason": reason})
+    until = None if until_us is None else format_instant(until_us)
+    yield note("job.paused", held.id, {"state": held.row["state"]}, {"until": until, "reason": reason})
     return held.id
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from horae.core.answered import Standing
-from horae.core.document import first_due, schedule_of, schedule_type
+from horae.core.document import first_due, render_definition, schedule_of, schedule_type
 from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound
 from horae.core.job import PRIORITY_NUMBER, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
@@ -181,9 +181,16 @@ def _list(watchers: list[Watch] | Invalid) -> list[Watch]:
 def _created(jobs: list[NewJob]) -> Note:
     """One line for the whole batch; a single job with all that it says."""
     if len(jobs) == 1:
-        return note("job.created", jobs[0].id, None, msgspec.to_builtins(jobs[0].definition))
+        return note("job.created", jobs[0].id, None, _said(jobs[0].definition))
     names = [{"job_id": job.id, "name": job.definition.name} for job in jobs]
     return note("jobs.created", jobs[0].id, None, {"count": len(jobs), "jobs": names})
+
+
+def _said(definition: Definition) -> dict[str, Any]:
+    """The fields that are not at their default, as the API has them."""
+    defaults = render_definition(Definition(name="", type=definition.type))
+    fields = render_definition(definition)
+    return {name: value for name, value in fields.items() if name == "type" or value != defaults[name]}
 
 
 def refusal(error: HoraeError) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from horae.core.access import DEFAULT_TENANT, KeyFacts
+from horae.core.duration import format_duration, format_instant
 from horae.core.errors import Conflict, NotFound
 from horae.ports import NewKey
 from horae.store.database import Row, Rows, Statement, Steps, note, reading, statement, transaction
@@ -110,7 +111,9 @@ def rotate(tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int) -
     )
     yield from _insert(tenant, actor, new)
     yield EXPIRE(tenant=tenant, id=key_id, overlap_us=overlap_us)
-    yield note("key.rotated", key_id, {"prefix": old["prefix"]}, {"overlap_us": overlap_us, **_shown(new)})
+    yield note(
+        "key.rotated", key_id, {"prefix": old["prefix"]}, {"overlap": format_duration(overlap_us), **_shown(new)}
+    )
     return new.id
 
 
@@ -171,5 +174,5 @@ def _shown(key: NewKey) -> dict[str, object]:
         "scopes": list(key.scopes),
         "prefix": key.prefix,
         "requests_per_second": key.requests_per_second,
-        "expires_us": key.expires_us,
+        "expires_at": None if key.expires_us is None else format_instant(key.expires_us),
     }

@@ -88,11 +88,15 @@ WHERE job_id = :id
 ORDER BY version DESC
 """)
 
+# What a lost worker said last is not true for long: its runs go to others.
 WORKERS = Statement("""
-SELECT id, node, state, slots, running, queues, needs, started_us, seen_us, expires_us, horae_now() AS now_us
-FROM workers
-WHERE state <> 'left'
-ORDER BY started_us, id
+SELECT w.id, w.node, w.state, w.slots, w.queues, w.needs, w.started_us, w.seen_us, w.expires_us, horae_now() AS now_us,
+       CASE WHEN w.expires_us > horae_now() THEN w.running
+            ELSE (SELECT CAST(count(*) AS INTEGER) FROM runs r WHERE r.worker = w.id AND r.state = 'running')
+       END AS running
+FROM workers w
+WHERE w.state <> 'left'
+ORDER BY w.started_us, w.id
 """)
 
 EVENTS_OF_JOB = Statement("""

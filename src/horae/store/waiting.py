@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from horae.core.access import serves
+from horae.core.access import is_shared, serves
 from horae.core.job import read_bucket
 from horae.core.run import QUEUED
 from horae.core.waiting import HELD_BACK, OWN, Around, Server, why_waits
@@ -79,4 +79,5 @@ def _reason(now: Around, row: Row) -> str | None:
 
 
 def _server(row: Row) -> Server:
-    return Server(frozenset(json.loads(row["queues"])), frozenset(json.loads(row["needs"])), row["n"])
+    queues, needs = (frozenset(json.loads(row[field])) for field in ("queues", "needs"))
+    return Server(queues, needs, row["n"], is_shared(row["name"]))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from horae.core.duration import format_duration
 from horae.core.errors import Conflict, NotFound
 from horae.core.run import first_id_at
 from horae.core.webhooks import TEST
@@ -144,7 +145,7 @@ def create(tenant: str, webhook: NewWebhook, sealed: str) -> Steps[Row]:
     yield from _check_name(tenant, webhook)
     yield INSERT(tenant=tenant, sealed=sealed, **_values(webhook))
     yield from _watch(tenant, webhook)
-    yield note("webhook.created", webhook.id, None, _values(webhook))
+    yield note("webhook.created", webhook.id, None, _said(_values(webhook)))
     return dict((yield from _hold(tenant, webhook.id)))
 
 
@@ -159,7 +160,8 @@ def change(tenant: str, word: str, changes: dict[str, Any]) -> Steps[Row]:
     yield UPDATE(**_values(webhook))
     yield UNWATCH(tenant=tenant, id=webhook.id)
     yield from _watch(tenant, webhook)
-    yield note("webhook.changed", webhook.id, {name: row[name] for name in _values(webhook)}, _values(webhook))
+    before = {name: row[name] for name in _values(webhook)}
+    yield note("webhook.changed", webhook.id, _said(before), _said(_values(webhook)))
     return (yield from _hold(tenant, webhook.id))
 
 
@@ -177,6 +179,12 @@ def _values(webhook: NewWebhook) -> dict[str, Any]:
         "late_us": webhook.late_us,
         "is_active": webhook.is_active,
     }
+
+
+def _said(values: Mapping[str, Any]) -> dict[str, Any]:
+    """As the API has them."""
+    told = {name: value for name, value in values.items() if name != "late_us"}
+    return told | {"events": json.loads(values["events"]), "late_after": format_duration(values["late_us"])}
 
 
 def _watch(tenant: str, webhook: NewWebhook) -> Steps[None]:
