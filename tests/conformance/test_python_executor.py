@@ -280,7 +280,7 @@ async def test_a_result_that_cannot_be_kept_is_a_clear_failure(run, make):
     value = make()
     outcome = await run(lambda: value)
 
-    assert (outcome.succeeded, outcome.reason) == (False, "exception")
+    assert (outcome.succeeded, outcome.reason, outcome.is_retryable) == (False, "exception", False)
     assert outcome.error.startswith("the result ")
 
 

@@ -187,7 +187,8 @@ def _succeeded(result: Any) -> Outcome:
     try:
         return Outcome(succeeded=True, result=json_result(result))
     except ValueError as error:
-        return failed("exception", str(error))
+        # It ran, and would give the same once more.
+        return Outcome(succeeded=False, reason="exception", error=clean(str(error)), is_retryable=False)
 
 
 def _explain(error: BaseException) -> Outcome:
