@@ -23,12 +23,16 @@ const places = new Map<string, Place>();
 const here = () => location.pathname + location.search;
 const MOST_AT_ONCE = 1000;
 
-let backTo = "";
-addEventListener("popstate", () => {
-  backTo = here();
-  // By then the page that is gone back to has begun.
-  setTimeout(() => (backTo = ""));
-});
+// The list that is gone back to may begin some time later, when what stands above it has been read.
+const BACK_MS = 60_000;
+let back = { to: "", at: 0 };
+addEventListener("popstate", () => (back = { to: here(), at: Date.now() }));
+
+function placeGoneBackTo(): Place | null {
+  if (back.to !== here() || Date.now() - back.at > BACK_MS) return null;
+  back.to = "";
+  return places.get(here()) ?? null;
+}
 
 export type Page<T> = { rows: T[]; next: string | null };
 
@@ -38,7 +42,7 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
     rows: signal<T[]>([]), next: signal<string | null>(null), problem: signal<Problem | null>(null), isLoading: signal(true), isFirst: signal(true), readAt: signal(0),
   }), []);
   const turn = useRef(0);
-  const place = useRef<Place | null>(useMemo(() => (backTo === here() ? (places.get(backTo) ?? null) : null), []));
+  const place = useRef<Place | null>(useMemo(placeGoneBackTo, []));
   const busy = useRef(false);
 
   async function load(cursor: string | null): Promise<void> {
