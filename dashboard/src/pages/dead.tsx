@@ -10,6 +10,7 @@ import type { DeadGroups, DeadList, Problem, Replayed, ReplayPlan, Run, RunId } 
 import { discardRun, replayRun, retryRun } from "../parts/actions";
 import { Export } from "../parts/export";
 import { FilterBox, UnreadFilter } from "../parts/filterbox";
+import { useNamed } from "../parts/named";
 import { useTitle } from "../parts/shell";
 import { FreshLine, useSteady } from "../parts/steady";
 import { Act, Badge, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
@@ -26,9 +27,11 @@ const keyOf = (group: Group) => `${group.job_name} ${group.error}`;
 export function DeadLetters() {
   const text = param("f");
   const filter = parse(text, DEAD_FILTERS);
-  if (filter.words && !filter.values.job) filter.values.job = filter.words;
-  const asked = useMemo(() => toQuery({ ...filter, words: "" }, "job"), [text]);
-  const loaded = useLoad<DeadGroups>(filter.problems.length ? "" : `/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
+  const named = useNamed(filter.values.job ? "" : filter.words);
+  if (named.id) filter.values.job = named.id;
+  const isUnread = filter.problems.length > 0 || !!named.instead;
+  const asked = useMemo(() => toQuery({ ...filter, words: "" }, "job"), [text, named.id]);
+  const loaded = useLoad<DeadGroups>(isUnread ? "" : `/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
   const [replaying, setReplaying] = useState<Group | "all" | null>(null);
   const opened = param("open");
   const found = loaded.data.value;
@@ -43,15 +46,15 @@ export function DeadLetters() {
     <>
       <div class="page-head">
         <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.{found && found.run_count > 0 && <> {plural(found.run_count, "run")}, {plural(found.group_count, "cause")}{found.group_count > groups.length ? `; the ${SHOWN} largest are shown` : ""}.</>}</p></div>
-        <div class="page-actions">{!filter.problems.length && groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
+        <div class="page-actions">{!isUnread && groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
       </div>
-      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="job:…, reason:timeout, queue:…, due:24h" />
-      {filter.problems.length > 0 && <UnreadFilter />}
+      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
+      {filter.problems.length > 0 ? <UnreadFilter /> : named.instead}
       {loaded.problem.value && <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />}
-      {!found && !loaded.problem.value && !filter.problems.length && <Skeleton rows={8} />}
-      {filter.problems.length === 0 && found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
-      {filter.problems.length === 0 && groups.length > 0 && <FreshLine words={steady.waiting.length ? plural(steady.waiting.length, "new cause") : ""} onShow={steady.show} />}
-      {filter.problems.length === 0 && groups.length > 0 && steady.shown.map(({ item: group, isGone }) => {
+      {!found && !loaded.problem.value && !isUnread && <Skeleton rows={8} />}
+      {!isUnread && found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
+      {!isUnread && groups.length > 0 && <FreshLine words={steady.waiting.length ? plural(steady.waiting.length, "new cause") : ""} onShow={steady.show} />}
+      {!isUnread && groups.length > 0 && steady.shown.map(({ item: group, isGone }) => {
         const key = keyOf(group);
         return (
           <section class={`panel group ${isGone ? "gone" : ""}`} key={key} aria-label={`${group.job_name}: ${errorWords(group.error)}`}>

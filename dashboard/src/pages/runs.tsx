@@ -1,15 +1,15 @@
 // Every run, newest due time first; skipped and missed ones among them.
-import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { enc, get, query, type Write } from "../lib/api";
-import { parse, RUN_FILTERS, split, toQuery, withPart } from "../lib/filter";
+import { parse, RUN_FILTERS, toQuery, withPart } from "../lib/filter";
 import { param, setParams } from "../lib/route";
 import { absolute, ms, zoneOf } from "../lib/time";
 import { fingerprint, plural, REASONS } from "../lib/words";
-import type { JobList, Run, RunList } from "../types";
+import type { Run, RunList } from "../types";
 import { BulkDialog, type BulkWork } from "../parts/bulk";
 import { Export } from "../parts/export";
 import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
+import { useNamed } from "../parts/named";
 import { RunTable } from "../parts/runtable";
 import { useTitle } from "../parts/shell";
 import { Act, Badge, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
@@ -18,7 +18,6 @@ import { useLoad } from "../lib/load";
 const TABS: [string, string][] = [["All", ""], ["Running", "running"], ["Queued", "queued"], ["Retrying", "retrying"], ["Dead", "dead"], ["Skipped", "skipped"], ["Succeeded", "succeeded"], ["Cancelled", "cancelled"], ["Scheduled", "pending"]];
 const VALUES = { status: ["running", "queued", "retrying", "dead", "skipped", "succeeded", "cancelled", "pending", "unknown"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d", "30d"], reason: Object.keys(REASONS) };
 const WINDOW = "7d";
-const NAMED = 20;
 
 export function Runs() {
   const text = param("f");
@@ -52,20 +51,6 @@ export function Runs() {
       {picked.length > 0 && !isUnread && <Bulk runs={picked} onDone={() => setSelected(new Set())} />}
     </>
   );
-}
-
-/** The job that has the words in its name. The list is of one job or of all: where several have them, the reader picks. */
-function useNamed(words: string): { id: string; instead: ComponentChildren } {
-  const loaded = useLoad<JobList>(words ? `/jobs?limit=${NAMED}&q=${enc(words)}` : "");
-  if (!words) return { id: "", instead: null };
-  if (loaded.problem.value) return { id: "", instead: <ProblemBox problem={loaded.problem.value} retry={loaded.reload} /> };
-  if (!loaded.data.value) return { id: "", instead: <Skeleton rows={6} /> };
-  const { jobs, next_cursor } = loaded.data.value;
-  const exact = jobs.find((job) => job.name === words) ?? (jobs.length === 1 ? jobs[0] : null);
-  if (exact) return { id: exact.job_id, instead: null };
-  if (!jobs.length) return { id: "", instead: <Empty title={`No job has “${words}” in its name`}><p>Runs of a deleted job are found by its id, with job:…</p></Empty> };
-  const pick = (name: string) => setParams({ f: [...split(typedFilter.value).filter((part) => part.includes(":") && !part.startsWith('"')), `job:${/\s/.test(name) ? `"${name}"` : name}`].join(" ") });
-  return { id: "", instead: <Empty title={`${next_cursor ? `${NAMED} or more` : jobs.length} jobs have “${words}” in their name. Whose runs?`}><div class="row">{jobs.map((job) => <button key={job.job_id} type="button" class="chip" onClick={() => pick(job.name)}>{job.name}</button>)}</div></Empty> };
 }
 
 type Verb = { word: string; operation: string; effect: string; others: string; isDanger?: boolean; can: (run: Run) => boolean; write: (run: Run) => Write };

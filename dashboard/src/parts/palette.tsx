@@ -33,8 +33,6 @@ function PaletteBox() {
   const word = text.trim().toLowerCase();
 
   useEffect(() => {
-    setAt(0);
-    isEntered.current = false;
     if (!word) return;
     const abort = new AbortController();
     const timer = setTimeout(() => {
@@ -63,9 +61,16 @@ function PaletteBox() {
     entry.run();
   };
   useEffect(() => {
-    if (isEntered.current && isAnswered) pick(found[at]);
+    if (!isEntered.current || !isAnswered) return;
     isEntered.current = false;
+    pick(found[at]);
   }, [answer]);
+  // At once, not in an effect: the next key may come before it.
+  const type = (next: string) => {
+    setText(next);
+    setAt(0);
+    isEntered.current = false;
+  };
   const press = (event: KeyboardEvent) => {
     if (event.key === "ArrowDown") setAt(Math.min(found.length - 1, at + 1));
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
@@ -73,13 +78,12 @@ function PaletteBox() {
       // Of jobs the answer to these very words decides; it may be on its way.
       if (at < sure.length || isAnswered) pick(found[at]);
       else isEntered.current = true;
-    }
-    else return;
+    } else return;
     event.preventDefault();
   };
   return (
     <Dialog title="Find" onClose={close} palette>
-      <input role="combobox" aria-label="Find a job, a run, a page or an action" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={found.length ? `palette-${at}` : undefined} autofocus placeholder="Job name, run id, page or action" value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={press} />
+      <input role="combobox" aria-label="Find a job, a run, a page or an action" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={found.length ? `palette-${at}` : undefined} autofocus placeholder="Job name, run id, page or action" value={text} onInput={(event) => type(event.currentTarget.value)} onKeyDown={press} />
       <ul id="palette-list" role="listbox" aria-label="Found">
         {found.map((entry, i) => <li key={entry.hint + entry.text} id={`palette-${i}`} role="option" aria-selected={i === at} onClick={() => pick(entry)} onMouseMove={() => setAt(i)}><span>{entry.text}</span><kbd>{entry.hint}</kbd></li>)}
         {!found.length && <li role="option" aria-selected={false}>{isAnswered ? `Nothing has “${text}” in its name.` : "Looking…"}</li>}

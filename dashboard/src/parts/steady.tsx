@@ -18,6 +18,8 @@ export function useSteady<T>(items: T[] | null, keyOf: (item: T) => string, sour
   if (state.place !== place) Object.assign(state, { place, order: null, isSettling: false });
   if (state.isSettling && source !== state.source) Object.assign(state, { order: null, isSettling: false });
   state.source = source;
+  // Being read anew: what comes next is another list.
+  if (!items) state.order = null;
   if (!items) return { shown: [], waiting: [], show: () => {}, settle: () => {} };
   const found = new Map(items.map((item) => [keyOf(item), item]));
   if (!state.order) {
