@@ -50,6 +50,8 @@ export function RunTable({ path, jobId, zone, empty, selected, onSelect, onRows 
         // An empty list has nothing that could move.
         if (!rows.value.length && page.runs.length) return void pages.reload();
         const known = new Set(rows.value.map((run) => run.run_id));
+        const byId = new Map(page.runs.map((run) => [run.run_id, run]));
+        rows.value = rows.value.map((run) => byId.get(run.run_id) ?? run);
         setFresh(page.runs.filter((run) => !known.has(run.run_id)).length);
       }, () => {});
     }, REST_MS);
