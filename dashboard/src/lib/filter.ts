@@ -21,8 +21,9 @@ export function parse(text: string, known: string[]): Filter {
   for (const part of split(text)) {
     const at = part.indexOf(":");
     const name = part.slice(0, at).toLowerCase();
-    if (at < 1) words.push(part.replaceAll('"', ""));
+    if (at < 1 || part.startsWith('"')) words.push(part.replaceAll('"', ""));
     else if (!known.includes(name)) filter.problems.push(`“${name}:” is not a filter here. There are ${known.map((each) => `${each}:`).join(" ")}`);
+    else if (name in filter.values) filter.problems.push(`“${name}:” stands here twice; a list is narrowed to one of them. Take one away.`);
     else filter.values[name] = part.slice(at + 1).replaceAll('"', "");
   }
   filter.words = words.join(" ");

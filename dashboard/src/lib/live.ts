@@ -41,11 +41,10 @@ function later(): void {
 function take(said: Said): void {
   if (said.kind === "state") {
     state.value = said.state;
-    if (said.state === "live") freshAt.value = Date.now();
-    else freshAt.value = said.since;
+    if (!isPaused.value) freshAt.value = said.state === "live" ? Date.now() : said.since;
     return;
   }
-  freshAt.value = Date.now();
+  if (!isPaused.value) freshAt.value = Date.now();
   if (said.event === "run") waiting.runs.push(said.data as RunEvent);
   else if (said.event === "job") waiting.jobs.push(said.data as JobEvent);
   else if (said.event === "gap") waiting.isGap = true;

@@ -3,7 +3,7 @@ import { signal, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Problem } from "../types";
 import { ApiError, get, key, tenant } from "./api";
-import { type Change, onChange } from "./live";
+import { type Change, isPaused, onChange } from "./live";
 
 export type Loaded<T> = {
   data: Signal<T | null>;
@@ -39,7 +39,10 @@ export function useLoad<T>(path: string, options: Options = {}, read: (path: str
     made.data.value = null;
     made.problem.value = null;
 
-    async function load(): Promise<void> {
+    /** Unless the reader asked, nothing that is shown changes while the page is paused. */
+    const isHeld = (isAsked: boolean) => !isAsked && made.data.value !== null && isPaused.value;
+
+    async function load(isAsked = false): Promise<void> {
       clearTimeout(timer);
       timer = 0;
       abort.abort();
@@ -50,11 +53,13 @@ export function useLoad<T>(path: string, options: Options = {}, read: (path: str
       try {
         const found = await now.current.read(path, mine);
         if (mine.aborted) return;
+        if (isHeld(isAsked)) return soon(2000);
         made.data.value = found;
         made.problem.value = null;
         made.readAt.value = Date.now();
       } catch (error) {
         if (mine.aborted) return;
+        if (isHeld(isAsked)) return soon(2000);
         made.problem.value = problemOf(error);
         if (made.problem.value.status === 0 || made.problem.value.status === 503) soon(3000);
       } finally {
@@ -71,10 +76,14 @@ export function useLoad<T>(path: string, options: Options = {}, read: (path: str
       const due = Math.max(delay, lastAt + (now.current.options.restMs ?? 1000) - Date.now());
       if (timer && delay >= (now.current.options.everyMs ?? Infinity)) return;
       clearTimeout(timer);
-      timer = window.setTimeout(() => (document.hidden ? soon(2000) : void load()), due);
+      timer = window.setTimeout(() => {
+        timer = 0;
+        if (document.hidden || isHeld(false)) soon(2000);
+        else void load();
+      }, due);
     }
 
-    now.current.reload = () => void load();
+    now.current.reload = () => void load(true);
     void load();
     const off = onChange((change) => {
       if (change.isGap || now.current.options.when?.(change)) soon(0);

@@ -66,6 +66,25 @@ export function weekday(at: number, zone: string): string {
   return partsOf(at, zone).weekday;
 }
 
+const WALL = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?)?$/;
+
+/** The instant of `2026-11-16 09:00` in the zone, or of a time that says its own; NaN where it is none. */
+export function instant(text: string, zone: string): number {
+  const match = WALL.exec(text);
+  if (!match) return /(Z|[+-]\d\d:?\d\d)$/i.test(text) ? Date.parse(text.replace(" ", "T")) : NaN;
+  const [year, month, date, hour, minute, second] = match.slice(1).map((part) => Number(part ?? 0));
+  const wall = Date.UTC(year, month - 1, date, hour, minute, second);
+  // The first of the two guesses may lie on the other side of a change of the clocks.
+  const ahead = (at: number) => Date.parse(`${stamp(at, zone).replace(" ", "T")}Z`) - at;
+  const guess = wall - ahead(wall);
+  return wall - ahead(guess);
+}
+
+/** 2026-11-16 09:00:00 */
+export function stamp(at: number, zone: string): string {
+  return `${day(at, zone)} ${clock(at, zone)}`;
+}
+
 /** 1 h 5 m; two units at most. */
 export function span(ms: number): string {
   const sign = ms < 0 ? "−" : "";

@@ -72,22 +72,27 @@ export const jobState = (status: string): StateWord => JOB_STATES[status] ?? { w
 export const count = (value: number, upTo = 10_000): string => (value >= upTo ? `${upTo.toLocaleString("en")}+` : value.toLocaleString("en"));
 export const plural = (n: number, word: string): string => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
+// Colours, and whatever else a command tells a terminal.
+// eslint-disable-next-line no-control-regex
+const ANSI = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\-_])/g;
+export const plain = (text: string): string => text.replace(ANSI, "");
+
 /** Errors that differ only in numbers, ids and addresses are the same error. */
 export function fingerprint(error: string | null | undefined, reason: string | null | undefined): string {
-  const lines = (error ?? "").split("\n").map((each) => each.trim()).filter(Boolean);
+  const lines = plain(error ?? "").split("\n").map((each) => each.trim()).filter(Boolean);
   // What a command said last tells more than the number it ended with.
   const line = /^exit code/.test(lines[0] ?? "") && lines.length > 1 ? `${lines[0]}: ${lines.at(-1)}` : (lines[0] ?? "");
-  const plain = line
+  const bare = line
     .replace(/[0-9a-f]{8}-[0-9a-f-]{27,}/gi, "…")
     .replace(/0x[0-9a-f]+/gi, "…")
     .replace(/\d{4}-\d\d-\d\dT[\d:.]+Z?/g, "…")
     .replace(/\b\d{4,}\b/g, "…")
     .trim();
-  return plain || reasonWords(reason) || "No error was told";
+  return bare || reasonWords(reason) || "No error was told";
 }
 
 /** A fingerprint of the server is the reason's code where a run told nothing. */
-export const errorWords = (error: string): string => (REASONS[error] ? reasonWords(error) : error || "No error was told");
+export const errorWords = (error: string): string => (REASONS[error] ? reasonWords(error) : plain(error) || "No error was told");
 
 export function scheduleText(schedule: unknown): string {
   if (schedule === null || schedule === undefined) return "@manual";

@@ -1,16 +1,18 @@
 // Runs that used all their attempts, grouped by what went wrong; replayed a few at first, then at a pace.
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { enc, get, query, send, type Write } from "../lib/api";
 import { DEAD_FILTERS, parse, toQuery } from "../lib/filter";
 import { problemOf, useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { span } from "../lib/time";
-import { count, errorWords, plural, REASONS } from "../lib/words";
+import { count, errorWords, plain, plural, REASONS } from "../lib/words";
 import type { DeadGroups, DeadList, Problem, Replayed, ReplayPlan, Run, RunId } from "../types";
 import { discardRun, replayRun, retryRun } from "../parts/actions";
 import { Export } from "../parts/export";
-import { FilterBox } from "../parts/filterbox";
+import { FilterBox, UnreadFilter } from "../parts/filterbox";
+import { useNamed } from "../parts/named";
 import { useTitle } from "../parts/shell";
+import { FreshLine, useSteady } from "../parts/steady";
 import { Act, Badge, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
 import { ask, Terminal } from "../parts/write";
 
@@ -25,42 +27,51 @@ const keyOf = (group: Group) => `${group.job_name} ${group.error}`;
 export function DeadLetters() {
   const text = param("f");
   const filter = parse(text, DEAD_FILTERS);
-  if (filter.words && !filter.values.job) filter.values.job = filter.words;
-  const asked = useMemo(() => toQuery({ ...filter, words: "" }, "job"), [text]);
-  const loaded = useLoad<DeadGroups>(`/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
+  const named = useNamed(filter.values.job ? "" : filter.words);
+  if (named.id) filter.values.job = named.id;
+  const isUnread = filter.problems.length > 0 || !!named.instead;
+  const asked = useMemo(() => toQuery({ ...filter, words: "" }, "job"), [text, named.id]);
+  const loaded = useLoad<DeadGroups>(isUnread ? "" : `/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
   const [replaying, setReplaying] = useState<Group | "all" | null>(null);
   const opened = param("open");
   const found = loaded.data.value;
   useTitle(found?.run_count ? `${found.run_count.toLocaleString("en")} dead` : "", "Dead letters");
   const groups = found?.groups ?? [];
+  const steady = useSteady(found && groups, keyOf, found, text);
+  const reload = () => {
+    steady.settle();
+    loaded.reload();
+  };
   return (
     <>
       <div class="page-head">
         <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.{found && found.run_count > 0 && <> {plural(found.run_count, "run")}, {plural(found.group_count, "cause")}{found.group_count > groups.length ? `; the ${SHOWN} largest are shown` : ""}.</>}</p></div>
-        <div class="page-actions">{groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
+        <div class="page-actions">{!isUnread && groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
       </div>
-      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="job:…, reason:timeout, queue:…, due:24h" />
+      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
+      {filter.problems.length > 0 ? <UnreadFilter /> : named.instead}
       {loaded.problem.value && <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />}
-      {!found && !loaded.problem.value && <Skeleton rows={8} />}
-      {found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
-      {groups.map((group) => {
+      {!found && !loaded.problem.value && !isUnread && <Skeleton rows={8} />}
+      {!isUnread && found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
+      {!isUnread && groups.length > 0 && <FreshLine words={steady.waiting.length ? plural(steady.waiting.length, "new cause") : ""} onShow={steady.show} />}
+      {!isUnread && groups.length > 0 && steady.shown.map(({ item: group, isGone }) => {
         const key = keyOf(group);
         return (
-          <section class="panel group" key={key} aria-label={`${group.job_name}: ${errorWords(group.error)}`}>
+          <section class={`panel group ${isGone ? "gone" : ""}`} key={key} aria-label={`${group.job_name}: ${errorWords(group.error)}`}>
             <div class="group-head">
               <button type="button" class="plain" aria-expanded={opened === key} onClick={() => setParams({ open: opened === key ? null : key })} aria-label={`${opened === key ? "Close" : "Open"} the runs of ${group.job_name}`}>{opened === key ? "▾" : "▸"}</button>
               <Badge status="FAILED" extra={`×${count(group.runs, Infinity)}`} />
-              <a href={`/jobs/${enc(group.job_name)}`}>{group.job_name}</a>
+              <a href={`/jobs/${enc(group.job_id)}`}>{group.job_name}</a>
               <span class="group-error" title={errorWords(group.error)}>{errorWords(group.error)}</span>
               <Ages group={group} />
               <span class="dim group-when">{group.runs > 1 ? <>last <Time at={group.last_due} />, first <Time at={group.first_due} /></> : <Time at={group.last_due} />}</span>
-              <span class="group-acts"><Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act><Act operation="discardRuns" kind="plain" onClick={() => discardGroup(group, asked, loaded.reload)}>Discard</Act></span>
+              <span class="group-acts">{isGone ? <span class="dim">none left</span> : <><Act operation="replayRuns" onClick={() => setReplaying(group)}>Replay</Act><Act operation="discardRuns" kind="plain" onClick={() => discardGroup(group, asked, reload)}>Discard</Act></>}</span>
             </div>
-            {opened === key && <GroupRuns group={group} asked={asked} turn={found?.run_count ?? 0} reload={loaded.reload} />}
+            {opened === key && <GroupRuns group={group} asked={asked} reload={reload} />}
           </section>
         );
       })}
-      {replaying && <ReplayDialog group={replaying === "all" ? null : replaying} filter={asked} onClose={() => { setReplaying(null); loaded.reload(); }} />}
+      {replaying && <ReplayDialog group={replaying === "all" ? null : replaying} filter={asked} onClose={() => { setReplaying(null); reload(); }} />}
     </>
   );
 }
@@ -81,19 +92,25 @@ function discardGroup(group: Group, asked: Asked, after: () => void): void {
 }
 
 /** The newest of one group; the list of runs has the others. */
-function GroupRuns({ group, asked, turn, reload }: { group: Group; asked: Asked; turn: number; reload: () => void }) {
+function GroupRuns({ group, asked, reload }: { group: Group; asked: Asked; reload: () => void }) {
   const path = `/dead-letters${query({ ...within(group, asked), limit: SHOWN })}`;
-  const loaded = useLoad<DeadList>(`${path}#${turn}`, {}, (_, signal) => get<DeadList>(path, signal));
-  const again = () => { loaded.reload(); reload(); };
+  const loaded = useLoad<DeadList>(path);
+  const steady = useSteady(loaded.data.value?.dead_letters ?? null, (run) => run.run_id, loaded.data.value, path);
+  const again = () => { steady.settle(); loaded.reload(); reload(); };
+  const turn = useRef(group.runs);
+  useEffect(() => {
+    if (turn.current !== group.runs) loaded.reload();
+    turn.current = group.runs;
+  }, [group.runs]);
   if (loaded.problem.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
   if (!loaded.data.value) return <Skeleton rows={Math.min(6, group.runs)} />;
   return (
     <>
       <div class="scroll" tabIndex={0} role="region" aria-label={`Dead runs of ${group.job_name}`}><table class="small-table">
         <thead><tr><th scope="col">Due</th><th scope="col">Attempts</th><th scope="col">Error</th><th scope="col">Actions</th></tr></thead>
-        <tbody>{loaded.data.value.dead_letters.map((run) => <tr key={run.run_id}><th scope="row"><a href={`/runs/${run.run_id}`}><Time at={run.scheduled_for} mode="absolute" /></a></th><td>{run.attempt_number}</td><td class="error-cell">{run.error_message}</td><td class="row"><Act operation="retryRun" kind="plain" onClick={() => retryRun(run, again)}>Retry</Act><Act operation="replayRun" kind="plain" onClick={() => replayRun(run, again)}>Replay</Act><Act operation="discardRun" kind="plain" onClick={() => discardRun(run, again)}>Discard</Act></td></tr>)}</tbody>
+        <tbody>{steady.shown.map(({ item: run, isGone }) => <tr key={run.run_id}><th scope="row"><a href={`/runs/${run.run_id}`}><Time at={run.scheduled_for} mode="absolute" /></a></th><td>{run.attempt_number}</td><td class="error-cell">{plain(run.error_message ?? "")}</td><td class="row">{isGone ? <span class="dim">no longer here</span> : <><Act operation="retryRun" kind="plain" onClick={() => retryRun(run, again)}>Retry</Act><Act operation="replayRun" kind="plain" onClick={() => replayRun(run, again)}>Replay</Act><Act operation="discardRun" kind="plain" onClick={() => discardRun(run, again)}>Discard</Act></>}</td></tr>)}</tbody>
       </table></div>
-      {group.runs > SHOWN && <p class="dim">The newest {SHOWN} of {group.runs.toLocaleString("en")}.</p>}
+      <p class="dim">{group.runs > SHOWN ? `The newest ${SHOWN} of ${group.runs.toLocaleString("en")}.` : `${plural(group.runs, "run")}.`} {steady.waiting.length > 0 && <button type="button" class="plain small" onClick={steady.show}>{plural(steady.waiting.length, "new run")}, show</button>}</p>
     </>
   );
 }
@@ -142,7 +159,7 @@ function ReplayDialog({ group, filter, onClose }: { group: Group | null; filter:
         const bad = ended.filter((run) => run.status !== "SUCCEEDED");
         say(`${plural(ended.length - bad.length, "run")} succeeded, ${bad.length} did not.`);
         if (bad.length) {
-          say(`Stopped there: ${bad[0].error_message ?? bad[0].status}. The others were not touched.`);
+          say(`Stopped there: ${plain(bad[0].error_message ?? bad[0].status)}. The others were not touched.`);
           return setPhase("over");
         }
       }

@@ -6,7 +6,7 @@ import { go, param, setParams } from "../lib/route";
 import { day, ms, span, weekday, zoneMode, zoneOf } from "../lib/time";
 import { plural, runState, scheduleText } from "../lib/words";
 import type { JobAnswer, PreviewAnswer, Run, VersionList } from "../types";
-import { deleteJob, pauseJob, resumeJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
+import { deleteJob, pauseJob, resumeJob, runNow, WhyDialog, whyAsked, wordOf } from "../parts/actions";
 import { Chart, type Line } from "../parts/chart";
 import { RunTable } from "../parts/runtable";
 import { runLabel, Strip } from "../parts/strip";
@@ -24,10 +24,11 @@ export function JobPage({ job: word }: { job: string }) {
   const runs = (history.data.value ?? []).filter((run) => run.status !== "PENDING");
   const versions = useLoad<VersionList>(`/jobs/${enc(word)}/versions`, { when: (change) => change.jobs.some((each) => each.job_id === job?.job_id) });
   const tab = param("tab", "runs");
-  useTitle(job && (job.status === "PAUSED" ? "Paused" : job.last_run_status ? runState(job.last_run_status).word : ""), word, "Jobs");
+  useTitle(job && (job.status === "PAUSED" ? "Paused" : job.last_run_status ? runState(job.last_run_status).word : ""), job?.name ?? word, "Jobs");
   if (loaded.problem.value && !job) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
   if (!job) return <Skeleton rows={8} />;
   const reload = () => loaded.reload();
+  const isDeleted = job.status === "CANCELLED";
   return (
     <>
       <div class="page-head">
@@ -36,21 +37,21 @@ export function JobPage({ job: word }: { job: string }) {
           <h1>{job.name}</h1>
         </div>
         <div class="page-actions">
-          <span data-key="R"><Act operation="runJob" kind="primary" onClick={() => runNow(job, reload)} disabled={job.status === "CANCELLED" ? "A deleted job cannot run." : ""}>Run now</Act></span>
+          <span data-key="R"><Act operation="runJob" kind="primary" onClick={() => runNow(job, reload)} disabled={isDeleted ? "A deleted job cannot run." : ""}>Run now</Act></span>
           <span data-key="p">{job.status === "PAUSED" ? <Act operation="resumeJob" onClick={() => resumeJob(job, reload)}>Resume</Act> : <Act operation="pauseJob" onClick={() => pauseJob(job, reload)} disabled={job.status === "SCHEDULED" ? "" : "Only an active job can be paused."}>Pause</Act>}</span>
-          <a class="button" data-key="e" href={`/jobs/${enc(job.name)}/edit`}>Edit</a>
-          <button type="button" data-key="y" onClick={() => (whyAsked.value = { job: job.name })}>Why?</button>
-          <a class="button" href={`/jobs/new?from=${enc(job.name)}`}>Duplicate</a>
-          <Act operation="deleteJob" onClick={() => deleteJob(job, () => go("/jobs"))} disabled={job.status === "CANCELLED" ? "It is deleted already." : ""}>Delete</Act>
+          {!isDeleted && <a class="button" data-key="e" href={`/jobs/${enc(job.name)}/edit`}>Edit</a>}
+          <button type="button" data-key="y" onClick={() => (whyAsked.value = { job: wordOf(job), name: job.name })}>Why?</button>
+          <a class="button" href={`/jobs/new?from=${enc(wordOf(job))}`}>Duplicate</a>
+          <Act operation="deleteJob" onClick={() => deleteJob(job, () => go("/jobs"))} disabled={isDeleted ? "It is deleted already." : ""}>Delete</Act>
         </div>
       </div>
       <Summary job={job} runs={runs} />
       <Tabs at={tab} onPick={(name) => setParams({ tab: name })} tabs={[["runs", "Runs"], ["upcoming", "Upcoming"], ["durations", "Durations"], ["calendar", "Calendar"], ["definition", "Definition"], ["changes", `Changes (${job.version})`]]} />
-      {tab === "runs" && <RunTable path={`/jobs/${enc(job.name)}/runs`} isArray jobId={job.job_id} zone={job.timezone} empty={<Empty title={job.next_fire_time ? "Waiting for the first run" : "No run yet"}><p>{job.next_fire_time ? <>Due <Time at={job.next_fire_time} zone={job.timezone} mode="both" />.</> : "It runs when somebody asks for it."}</p><Act operation="runJob" kind="primary" onClick={() => runNow(job, reload)}>Run it now to test</Act></Empty>} />}
+      {tab === "runs" && <RunTable path={`/runs?job=${enc(job.job_id)}`} jobId={job.job_id} zone={job.timezone} empty={<Empty title={job.next_fire_time ? "Waiting for the first run" : "No run yet"}><p>{job.next_fire_time ? <>Due <Time at={job.next_fire_time} zone={job.timezone} mode="both" />.</> : "It runs when somebody asks for it."}</p>{!isDeleted && <Act operation="runJob" kind="primary" onClick={() => runNow(job, reload)}>Run it now to test</Act>}</Empty>} />}
       {tab === "upcoming" && <Upcoming job={job} />}
       {tab === "durations" && <Durations runs={runs} versions={versions.data.value} />}
       {tab === "calendar" && <Calendar runs={runs} zone={job.timezone} />}
-      {tab === "definition" && <Panel title="Definition" from={loaded} actions={<Command text={curl({ method: "GET", path: `/jobs/${enc(job.name)}` })} />}>{(each) => <Definition job={each} />}</Panel>}
+      {tab === "definition" && <Panel title="Definition" from={loaded} actions={<Command text={curl({ method: "GET", path: `/jobs/${enc(wordOf(job))}` })} />}>{(each) => <Definition job={each} />}</Panel>}
       {tab === "changes" && <Panel title="Changes" from={versions}>{(data) => <Versions list={data} />}</Panel>}
       <WhyDialog />
     </>
@@ -98,7 +99,7 @@ function Upcoming({ job }: { job: JobAnswer }) {
         <div class="stack">
           {job.status === "PAUSED" && <p class="warning">The job is paused: these times start nothing until it is resumed.</p>}
           {data.warnings.map((text) => <p class="warning" key={text}>{text}</p>)}
-          {data.next.length === 0 ? <p class="dim">No due time to come.</p> : <ol class="next">{data.next.map((each) => <li key={each.at}><Time at={each.at} zone={job.timezone} mode="both" seconds={false} />{zoneMode.value !== "job" && <span class="dim">{each.local.replace("T", " ")} in {job.timezone}</span>}<button type="button" class="plain small" onClick={() => (whyAsked.value = { job: job.name, at: each.at })}>Why?</button></li>)}</ol>}
+          {data.next.length === 0 ? <p class="dim">No due time to come.</p> : <ol class="next">{data.next.map((each) => <li key={each.at}><Time at={each.at} zone={job.timezone} mode="both" seconds={false} />{zoneMode.value !== "job" && <span class="dim">{each.local.replace("T", " ")} in {job.timezone}</span>}<button type="button" class="plain small" onClick={() => (whyAsked.value = { job: wordOf(job), name: job.name, at: each.at })}>Why?</button></li>)}</ol>}
           {job.calendar !== null && <p class="dim">Days that its calendar excludes are skipped, and kept with that reason.</p>}
         </div>
       )}
@@ -114,10 +115,10 @@ function Durations({ runs, versions }: { runs: Run[]; versions: VersionList | nu
   const bad = done.map((run) => (run.status === "SUCCEEDED" ? null : run.duration_ms));
   const sorted = good.filter((value) => value !== null).sort((a, b) => a - b);
   const at = (share: number) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)];
-  const lines: Line[] = [{ label: "succeeded", values: good, color: "--good", points: true }, { label: "not", values: bad, color: "--dead", points: true }];
+  const lines: Line[] = [{ label: "succeeded", values: good, color: "--good", points: true }, { label: "not", values: bad, color: "--dead", points: true, isCross: true }];
   if (sorted.length) lines.push({ label: "p50", values: times.map(() => at(0.5)), color: "--quiet", dash: [3, 3], width: 1 }, { label: "p95", values: times.map(() => at(0.95)), color: "--queued", dash: [3, 3], width: 1 });
   const marks = (versions?.versions ?? []).filter((each) => each.version > 1).map((each) => ({ at: ms(each.created_at), label: `v${each.version}` }));
-  const summary = sorted.length ? `${plural(done.length, "run")}: p50 ${span(at(0.5))}, p95 ${span(at(0.95))}. Dashed lines are versions of the job. Click a dot to open the run.` : `${plural(done.length, "run")}, none succeeded.`;
+  const summary = sorted.length ? `${plural(done.length, "run")}: p50 ${span(at(0.5))}, p95 ${span(at(0.95))}. Dashed lines are versions of the job. Click a dot or a cross to open the run.` : `${plural(done.length, "run")}, none succeeded.`;
   return <section class="panel"><Chart title="Durations" summary={summary} times={times} lines={lines} unit={span} height={260} marks={marks} onPick={(index) => go(`/runs/${done[index].run_id}`)} /></section>;
 }
 

@@ -1,17 +1,18 @@
 // Every job: found by filter, sorted, with its last runs; and what is done to many at once.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { enc, get, query, whyNot } from "../lib/api";
+import { enc, get, query, type Write, whyNot } from "../lib/api";
 import { JOB_FILTERS, parse, toQuery, withPart } from "../lib/filter";
-import { onChange } from "../lib/live";
+import { type JobEvent, onChange } from "../lib/live";
 import { param, setParams } from "../lib/route";
 import { plural, scheduleText } from "../lib/words";
 import type { JobAnswer, JobList } from "../types";
-import { pauseJob, resumeJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
-import { type BulkVerb, BulkDialog } from "../parts/bulk";
+import { pauseJob, resumeJob, runNow, WhyDialog, whyAsked, wordOf } from "../parts/actions";
+import { BulkDialog, type BulkWork } from "../parts/bulk";
 import { Export } from "../parts/export";
-import { FilterBox, typedFilter } from "../parts/filterbox";
+import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
 import { Strip, stripOf, stripTurn, wantStrips } from "../parts/strip";
 import { useTitle } from "../parts/shell";
+import { FreshLine } from "../parts/steady";
 import { type Column, Table, usePages } from "../parts/table";
 import { Act, Badge, Command, Empty, Time, tell } from "../parts/ui";
 
@@ -19,6 +20,8 @@ const TABS: [string, string, string][] = [["All", "", ""], ["Failing", "health",
 const QUICK = ["status", "due", "health"];
 const VALUES = { status: ["active", "paused", "completed", "deleted"], health: ["failing", "late", "never_run"], type: ["http", "shell", "python", "custom", "noop"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d"], label: ["team:"] };
 const MOST = 10_000;
+type Known = Pick<JobAnswer, "job_id" | "name" | "status">;
+type Verb = { word: string; operation: string; path: string; can: (job: Known) => boolean; others: string; effect: string };
 
 export function Jobs() {
   const text = param("f");
@@ -28,19 +31,31 @@ export function Jobs() {
   const asked = useMemo(() => query({ ...toQuery(filter, "q"), sort }), [text, sort]);
   const pages = usePages<JobAnswer>(`/jobs${asked}`, (answer) => ({ rows: (answer as JobList).jobs, next: (answer as JobList).next_cursor }));
   const [selected, setSelected] = useState(new Set<string>());
-  const [verb, setVerb] = useState<BulkVerb | null>(null);
-  const [fresh, setFresh] = useState(0);
+  const [matching, setMatching] = useState<Known[]>([]);
+  const [work, setWork] = useState<BulkWork | null>(null);
+  const [fresh, setFresh] = useState(new Set<string>());
   useTitle("Jobs");
 
   useEffect(() => {
     setSelected(new Set());
-    setFresh(0);
+    setFresh(new Set());
   }, [asked]);
   useEffect(() => onChange((change) => {
     const known = new Map(pages.rows.value.map((job) => [job.job_id, job]));
-    setFresh((n) => n + new Set(change.jobs.filter((job) => job.change === "created" && !known.has(job.job_id)).map((job) => job.job_id)).size);
+    void countNew(change.jobs.filter((job) => job.change === "created" && !known.has(job.job_id)));
     void refresh(new Set([...change.jobs, ...change.runs].map((event) => event.job_id).filter((id) => known.has(id) && shown.has(id))));
   }), [asked]);
+
+  /** Those of them that the filter would show: the server is asked, by name, since an event does not tell enough. */
+  async function countNew(made: JobEvent[]): Promise<void> {
+    const isIn = async (job: JobEvent): Promise<boolean> => {
+      if (!text) return true;
+      if (!job.name.toLowerCase().includes(filter.words.toLowerCase())) return false;
+      const page = await get<JobList>(`/jobs${query({ ...toQuery(filter, "q"), q: job.name, limit: 100 })}`).catch(() => null);
+      return !!page?.jobs.some((each) => each.job_id === job.job_id);
+    };
+    for (const job of made.slice(0, 200)) if (await isIn(job)) setFresh((all) => new Set([...all, job.job_id]));
+  }
 
   /** Rows in view change in place; their order does not. */
   async function refresh(ids: Set<string>): Promise<void> {
@@ -51,22 +66,23 @@ export function Jobs() {
   }
 
   async function selectMatching(): Promise<void> {
-    const names = new Set(pages.rows.value.map((job) => job.name));
+    const found: Known[] = [...pages.rows.value];
     let cursor = pages.next.value;
-    while (cursor && names.size < MOST) {
+    while (cursor && found.length < MOST) {
       const page: JobList = await get<JobList>(`/jobs${asked}&limit=1000&cursor=${enc(cursor)}`);
-      for (const job of page.jobs) names.add(job.name);
+      found.push(...page.jobs.map(({ job_id, name, status }) => ({ job_id, name, status })));
       cursor = page.next_cursor;
     }
-    setSelected(names);
-    tell(`${plural(names.size, "job")} selected${cursor ? `; ${MOST.toLocaleString("en")} is the most at once` : ""}.`);
+    setMatching(found);
+    setSelected(new Set(found.map((job) => job.job_id)));
+    tell(`${plural(found.length, "job")} selected${cursor ? `; ${MOST.toLocaleString("en")} is the most at once` : ""}.`);
   }
 
   const turn = stripTurn.value;
   void turn;
   const setFilter = (next: string) => setParams({ f: next || null });
   const columns: Column<JobAnswer>[] = [
-    { name: "name", title: "Job", sort: "name", cell: (job) => <><a href={`/jobs/${enc(job.name)}`} class="clip">{job.name}</a><div class="sub row">{Object.entries(job.labels).slice(0, 3).map(([key, value]) => <span class="tag" key={key}>{key}:{value}</span>)}</div></> },
+    { name: "name", title: "Job", sort: "name", cell: (job) => <><a href={`/jobs/${enc(wordOf(job))}`} class="clip">{job.name}</a><div class="sub row">{Object.entries(job.labels).slice(0, 3).map(([key, value]) => <span class="tag" key={key}>{key}:{value}</span>)}</div></> },
     { name: "state", title: "State", cell: (job) => <><Badge status={job.status} kind="job" />{job.pause_reason && <div class="sub clip" title={job.pause_reason}>{job.pause_reason}</div>}</> },
     { name: "when", title: "Schedule", hideNarrow: true, cell: (job) => <><code class="clip">{scheduleText(job.schedule)}</code><div class="sub">{job.timezone}</div></> },
     { name: "next", title: "Next run", sort: "next_fire_time", cell: (job) => job.next_fire_time ? <Time at={job.next_fire_time} zone={job.timezone} /> : <span class="dim">{job.status === "PAUSED" ? (job.paused_until ? <>resumes <Time at={job.paused_until} /></> : "paused") : job.schedule_type === "MANUAL" ? "on request" : "none"}</span> },
@@ -74,11 +90,9 @@ export function Jobs() {
     { name: "strip", title: "Last runs", hideNarrow: true, cell: (job) => { const runs = stripOf(job.job_id); return runs ? <Strip runs={runs} /> : <span class="dim">…</span>; } },
     { name: "queue", title: "Queue", hideNarrow: true, cell: (job) => <>{job.queue}<div class="sub">{String(job.priority).toLowerCase()}</div></> },
     { name: "updated", title: "Changed", sort: "updated_at", hideNarrow: true, cell: (job) => <Time at={job.updated_at} /> },
-    { name: "do", title: "Actions", hideNarrow: true, cell: (job) => <span class="row"><Act operation="runJob" kind="plain" onClick={() => runNow(job)}>Run</Act>{job.status === "PAUSED" ? <Act operation="resumeJob" kind="plain" onClick={() => resumeJob(job)}>Resume</Act> : <Act operation="pauseJob" kind="plain" onClick={() => pauseJob(job)} disabled={job.status === "SCHEDULED" ? "" : "Only an active job can be paused."}>Pause</Act>}<button type="button" class="plain" onClick={() => (whyAsked.value = { job: job.name })}>Why?</button></span> },
+    { name: "do", title: "Actions", hideNarrow: true, cell: (job) => <span class="row">{job.status !== "CANCELLED" && <Act operation="runJob" kind="plain" onClick={() => runNow(job)}>Run</Act>}{job.status === "CANCELLED" ? null : job.status === "PAUSED" ? <Act operation="resumeJob" kind="plain" onClick={() => resumeJob(job)}>Resume</Act> : <Act operation="pauseJob" kind="plain" onClick={() => pauseJob(job)} disabled={job.status === "SCHEDULED" ? "" : "Only an active job can be paused."}>Pause</Act>}<button type="button" class="plain" onClick={() => (whyAsked.value = { job: wordOf(job), name: job.name })}>Why?</button></span> },
   ];
-  const picked = pages.rows.value.filter((job) => selected.has(job.name));
-  const active = picked.filter((job) => job.status === "SCHEDULED").length;
-  const paused = picked.filter((job) => job.status === "PAUSED").length;
+  const picked = pickedOf(selected, pages.rows.value, matching);
   return (
     <>
       <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
@@ -86,22 +100,23 @@ export function Jobs() {
       <div class="row" role="group" aria-label="Quick filters">
         {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}</button>)}
       </div>
-      {fresh > 0 && <button type="button" class="new-pill" onClick={() => { setFresh(0); void pages.reload(); }}>{plural(fresh, "new job")}, show</button>}
-      <Table label="Jobs" pages={pages} columns={columns} rowKey={(job) => job.name} sort={sort} onSort={(next) => setParams({ sort: next })} selected={selected} onSelect={setSelected} rowHeight={50} cardHeight={92}
+      {filter.problems.length > 0 ? <UnreadFilter /> : <><FreshLine words={fresh.size ? plural(fresh.size, "new job") : ""} onShow={() => { setFresh(new Set()); void pages.reload(); }} />
+      <Table label="Jobs" pages={pages} columns={columns} rowKey={(job) => job.job_id} rowName={(job) => job.name} sort={sort} onSort={(next) => setParams({ sort: next })} selected={selected} onSelect={setSelected} rowHeight={50} cardHeight={92}
         onView={(rows) => { shown = new Set(rows.map((job) => job.job_id)); wantStrips([...shown]); }}
-        empty={text ? <Empty title="No job matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No jobs yet"><a class="button primary" href="/jobs/new">New job</a><Command text="horae demo load" /></Empty>} />
+        empty={text ? <Empty title="No job matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No jobs yet"><a class="button primary" href="/jobs/new">New job</a><Command text="horae demo load" /></Empty>} /></>}
       {selected.size > 0 && (
         <div class="bulk" role="region" aria-label="Selected jobs">
           <strong>{plural(selected.size, "job")}</strong>
           {pages.next.value && selected.size >= pages.rows.value.length && <button type="button" onClick={() => void selectMatching()}>Select all that match</button>}
-          <Act operation="pauseJob" onClick={() => setVerb("pause")}>Pause{selected.size === picked.length ? ` ${active}` : ""}</Act>
-          <Act operation="resumeJob" onClick={() => setVerb("resume")}>Resume{selected.size === picked.length ? ` ${paused}` : ""}</Act>
-          <Act operation="runJob" onClick={() => setVerb("run")}>Run now</Act>
-          <Act operation="deleteJob" onClick={() => setVerb("delete")}>Delete</Act>
+          {VERBS.map((verb) => {
+            const able = picked.filter(verb.can);
+            return able.length > 0 && <Act key={verb.word} operation={verb.operation} onClick={() => setWork(workOf(verb, able, picked.length))}>{verb.word} {able.length.toLocaleString("en")}</Act>;
+          })}
+          {picked.every((job) => job.status === "CANCELLED") && <span class="dim">Deleted jobs stay as they are.</span>}
           <span class="grow" /><button type="button" class="plain" onClick={() => setSelected(new Set())}>Clear</button>
         </div>
       )}
-      {verb && <BulkDialog verb={verb} names={eligible(verb, selected, pages.rows.value)} selected={selected.size} onClose={(isDone) => { setVerb(null); if (isDone) { setSelected(new Set()); void pages.reload(); } }} />}
+      {work && <BulkDialog work={work} onClose={(isDone) => { setWork(null); if (isDone) { setSelected(new Set()); void pages.reload(); } }} />}
       <WhyDialog />
     </>
   );
@@ -109,9 +124,24 @@ export function Jobs() {
 
 let shown = new Set<string>();
 
-/** Those that the verb can do something to; of jobs that are not read, the server will say. */
-function eligible(verb: BulkVerb, selected: Set<string>, rows: JobAnswer[]): string[] {
-  const state = new Map(rows.map((job) => [job.name, job.status]));
-  const wanted = { pause: "SCHEDULED", resume: "PAUSED", run: "", delete: "" }[verb];
-  return [...selected].filter((name) => !wanted || !state.has(name) || state.get(name) === wanted);
+/** The selected ones as they were read last; those that "all that match" found further down are known by three fields. */
+function pickedOf(selected: Set<string>, rows: Known[], matching: Known[]): Known[] {
+  const known = new Map([...matching, ...rows].map((job) => [job.job_id, job]));
+  return [...selected].map((id) => known.get(id)).filter((job) => job !== undefined);
+}
+
+const VERBS: Verb[] = [
+  { word: "Pause", operation: "pauseJob", path: "pause", can: (job) => job.status === "SCHEDULED", others: "not active", effect: "No due time starts a run until they are resumed." },
+  { word: "Resume", operation: "resumeJob", path: "resume", can: (job) => job.status === "PAUSED", others: "not paused", effect: "Their next due times start runs again." },
+  { word: "Run now", operation: "runJob", path: "run", can: (job) => job.status !== "CANCELLED", others: "deleted", effect: "One run of each starts as soon as a worker is free. Schedules do not change." },
+  { word: "Delete", operation: "deleteJob", path: "", can: (job) => job.status !== "CANCELLED", others: "deleted already", effect: "No later runs; waiting ones are cancelled. The history stays." },
+];
+
+function workOf(verb: Verb, able: Known[], selected: number): BulkWork {
+  const write = (job: Known): Write => (verb.path ? { method: "POST", path: `/jobs/${enc(wordOf(job))}/${verb.path}`, body: {} } : { method: "DELETE", path: `/jobs/${enc(wordOf(job))}` });
+  const others = selected - able.length;
+  return {
+    title: verb.word, noun: "job", effect: verb.effect, isDanger: !verb.path, items: able.map((job) => ({ key: job.job_id, label: job.name, write: write(job) })),
+    left: others ? `${plural(others, "other")} of the ${selected.toLocaleString("en")} selected ${others === 1 ? "is" : "are"} left out: ${verb.others}.` : "",
+  };
 }

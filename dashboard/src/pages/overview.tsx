@@ -8,13 +8,14 @@ import { pauseJob, runNow, WhyDialog, whyAsked } from "../parts/actions";
 import { Chart, type Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
 import { stats as shared, statsLoad, useTitle } from "../parts/shell";
+import { type Steady, useSteady } from "../parts/steady";
 import { Act, Badge, Command, Empty, Panel, Time } from "../parts/ui";
 import type { Shape } from "../lib/words";
 
 const TARGET_MS = 1000;
 const HOUR = 3_600_000;
 
-type Item = { key: string; rank: number; shape: Shape; tone: string; name: string; href: string; what: string; cause: string; job?: string; at?: string; since: number };
+type Item = { key: string; rank: number; shape: Shape; tone: string; name: string; href: string; what: string; cause: string; job?: string; jobId?: string; at?: string; since: number };
 type Found = { dead: DeadGroups["groups"]; odd: Run[]; queues: QueueList["queues"]; workers: WorkerList["workers"] };
 
 export function Overview() {
@@ -22,6 +23,7 @@ export function Overview() {
   const isEmpty = stats?.jobs === 0 && !stats.dead_letters;
   const found = useLoad<Found>("attention", { when: (change) => change.runs.some((run) => run.status !== "SUCCEEDED" && run.status !== "RUNNING"), restMs: 4000, everyMs: 15_000 }, readAttention);
   const items = found.data.value ? attention(found.data.value, stats) : [];
+  const steady = useSteady(found.data.value && items, (item) => item.key, found.data.value, String(!!stats));
   // What needs somebody comes first; what is counted over many runs is asked for after it.
   const isThere = !!(found.data.value ?? found.problem.value);
   useTitle(items.length ? `${items.length} to look at` : "", "Overview");
@@ -29,7 +31,7 @@ export function Overview() {
   return (
     <>
       <h1 class="visually-hidden">Overview</h1>
-      <Panel title={<>Needs attention {items.length > 0 && <span class="dim">({items.length})</span>}</>} from={found} rows={3}>{() => <Attention items={items} />}</Panel>
+      <Panel title={<>Needs attention {items.length > 0 && <span class="dim">({items.length})</span>}</>} from={found} rows={3} actions={<Waiting steady={steady} />}>{() => <Attention items={items.length ? steady.shown : []} isWaiting={steady.waiting.length > 0} />}</Panel>
       <Standing />
       <Series isWanted={isThere} />
       <div class="grid">
@@ -65,10 +67,10 @@ function attention(found: Found, stats: Stats | null): Item[] {
       known.since = Math.min(known.since, at);
       return;
     }
-    items.set(key, { key, rank, shape: state.shape, tone: state.tone, name: run.job_name, href: `/runs/${run.run_id}`, what: state.word.toLowerCase(), cause, job: run.job_name, at: run.scheduled_for, since: at, n: 1 });
+    items.set(key, { key, rank, shape: state.shape, tone: state.tone, name: run.job_name, href: `/runs/${run.run_id}`, what: state.word.toLowerCase(), cause, job: run.job_name, jobId: run.job_id, at: run.scheduled_for, since: at, n: 1 });
   };
   const dead = runState("FAILED");
-  for (const group of found.dead) items.set(`${group.job_id} ${group.error}`, { key: `${group.job_id} ${group.error}`, rank: 2, shape: dead.shape, tone: dead.tone, name: group.job_name, href: `/dead-letters?f=${enc(`job:${group.job_name}`)}`, what: dead.word.toLowerCase(), cause: errorWords(group.error), job: group.job_name, at: group.last_due, since: ms(group.first_due), n: group.runs });
+  for (const group of found.dead) items.set(`${group.job_id} ${group.error}`, { key: `${group.job_id} ${group.error}`, rank: 2, shape: dead.shape, tone: dead.tone, name: group.job_name, href: `/dead-letters?f=${enc(`job:${group.job_name}`)}`, what: dead.word.toLowerCase(), cause: errorWords(group.error), job: group.job_name, jobId: group.job_id, at: group.last_due, since: ms(group.first_due), n: group.runs });
   for (const run of found.odd) if (run.status === "UNKNOWN" || runState(run.status, run.reason).word === "Missed") add(run, 3);
   const alive = found.workers.filter((worker) => worker.state !== "lost");
   const others: Item[] = [];
@@ -96,19 +98,26 @@ function waitingLines(stats: Stats | null): { queue: string; needs: string | nul
   return [...lines.values()];
 }
 
-function Attention({ items }: { items: Item[] }) {
+/** In the head of the panel, where it moves nothing. */
+function Waiting({ steady }: { steady: Steady<Item> }) {
+  const [first] = steady.waiting;
+  return first ? <button type="button" class="new-pill" onClick={steady.show}><span class="clip">{steady.waiting.length} new: {first.name}, show</span></button> : null;
+}
+
+function Attention({ items, isWaiting }: { items: Steady<Item>["shown"]; isWaiting: boolean }) {
+  if (!items.length && isWaiting) return <p>Nothing needed you until a moment ago.</p>;
   if (!items.length) return <p class="calm"><Icon shape="tick" /> Nothing needs you.</p>;
   return (
     <>
       <ul class="attention">
-        {items.slice(0, 10).map((item) => (
+        {items.slice(0, 10).map(({ item, isGone }) => (
           <li key={item.key}>
             <span class="what"><span class={`tone-${item.tone}`}><Icon shape={item.shape} size={16} /></span><a href={item.href} class="clip">{item.name}</a></span>
-            <span class="cause" title={item.cause}><span class={`tone-${item.tone}`}>{item.what}</span> <span class="dim">· {item.cause}</span></span>
+            <span class="cause" title={item.cause}>{isGone ? <span class="dim">no longer · </span> : <span class={`tone-${item.tone}`}>{item.what} </span>}<span class="dim">{!isGone && "· "}{item.cause}</span></span>
             <span class="row">
-              {item.job && <button type="button" onClick={() => (whyAsked.value = { job: item.job!, at: item.at })}>Why?</button>}
-              {item.job && <Act operation="runJob" onClick={() => runNow({ name: item.job! })}>Run now</Act>}
-              {item.job && <Act operation="pauseJob" onClick={() => pauseJob({ name: item.job! })}>Pause</Act>}
+              {item.job && <button type="button" onClick={() => (whyAsked.value = { job: item.jobId!, name: item.job, at: item.at })}>Why?</button>}
+              {item.job && <Act operation="runJob" onClick={() => runNow({ name: item.job!, job_id: item.jobId })}>Run now</Act>}
+              {item.job && <Act operation="pauseJob" onClick={() => pauseJob({ name: item.job!, job_id: item.jobId })}>Pause</Act>}
               {!item.job && <a class="button" href={item.href}>Open</a>}
             </span>
           </li>

@@ -3,7 +3,7 @@ import { enc, get } from "../lib/api";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { absolute, ms, now, span, zoneOf } from "../lib/time";
-import { fingerprint, reasonWords, runState } from "../lib/words";
+import { fingerprint, plain, reasonWords, runState } from "../lib/words";
 import type { JobAnswer, Run, RunWithAttempts, VersionList } from "../types";
 import { cancelRun, discardRun, replayRun, retryRun, WhyDialog, whyAsked } from "../parts/actions";
 import { Icon } from "../parts/icons";
@@ -27,7 +27,7 @@ export function RunPage({ run: id }: { run: string }) {
     <>
       <div class="page-head">
         <div>
-          <p class="crumbs"><a href="/runs">Runs</a> / <a href={`/jobs/${enc(run.job_name)}`}>{run.job_name}</a> / <span class="mono">{run.run_id}</span> <Copy text={run.run_id} label="Copy id" /></p>
+          <p class="crumbs"><a href="/runs">Runs</a> / <a href={`/jobs/${enc(run.job_id)}`}>{run.job_name}</a> / <span class="mono">{run.run_id}</span> <Copy text={run.run_id} label="Copy id" /></p>
           <h1>{run.job_name} <span class="dim">· due {absolute(ms(run.scheduled_for), zoneOf())}</span></h1>
         </div>
         <div class="page-actions">
@@ -35,12 +35,12 @@ export function RunPage({ run: id }: { run: string }) {
           {["FAILED", "CANCELLED", "UNKNOWN"].includes(run.status) && <Act operation="retryRun" kind="primary" onClick={() => retryRun(run, reload)}>Retry</Act>}
           {run.status === "FAILED" && <Act operation="replayRun" onClick={() => replayRun(run, reload)}>Replay</Act>}
           {run.status === "FAILED" && <Act operation="discardRun" onClick={() => discardRun(run, reload)}>Discard</Act>}
-          <button type="button" data-key="y" onClick={() => (whyAsked.value = { job: run.job_name, at: run.scheduled_for })}>Why?</button>
+          <button type="button" data-key="y" onClick={() => (whyAsked.value = { job: run.job_id, name: run.job_name, at: run.scheduled_for })}>Why?</button>
         </div>
       </div>
       <section class="panel stack" aria-label="Outcome">
         <p class={`sentence tone-${state.tone}`} role="status"><Icon shape={state.shape} size={18} /> <strong>{outcome(run)}</strong></p>
-        {run.error_message && <pre class="error-text mono" tabIndex={0}>{run.error_message}</pre>}
+        {run.error_message && <pre class="error-text mono" tabIndex={0}>{plain(run.error_message)}</pre>}
         <Compare run={run} />
         <Timeline run={run} />
       </section>
@@ -138,7 +138,7 @@ function Attempts({ run }: { run: RunWithAttempts }) {
     <section class="panel scroll" tabIndex={0} aria-label="Attempts">
       <table class="small-table">
         <thead><tr><th scope="col">Attempt</th><th scope="col">Outcome</th><th scope="col">Started</th><th scope="col" class="right">Took</th><th scope="col">Worker</th><th scope="col">Error</th></tr></thead>
-        <tbody>{run.attempts.map((each) => <tr key={each.attempt_number}><th scope="row"><a href={`/runs/${run.run_id}?attempt=${each.attempt_number}`}>#{each.attempt_number}</a></th><td>{each.status === "SUCCEEDED" ? "succeeded" : each.reason ? reasonWords(each.reason) : each.status.toLowerCase()}</td><td><Time at={each.start_time} mode="absolute" /></td><td class="right">{each.duration_ms === null ? "–" : span(each.duration_ms)}</td><td class="mono">{each.executor_id ? <a href={`/runs?f=${enc(`worker:${each.executor_id}`)}`}>{each.executor_id.slice(-12)}</a> : "–"}</td><td>{each.error_message ?? ""}</td></tr>)}</tbody>
+        <tbody>{run.attempts.map((each) => <tr key={each.attempt_number}><th scope="row"><a href={`/runs/${run.run_id}?attempt=${each.attempt_number}`}>#{each.attempt_number}</a></th><td>{each.status === "SUCCEEDED" ? "succeeded" : each.reason ? reasonWords(each.reason) : each.status.toLowerCase()}</td><td><Time at={each.start_time} mode="absolute" /></td><td class="right">{each.duration_ms === null ? "–" : span(each.duration_ms)}</td><td class="mono">{each.executor_id ? <a href={`/runs?f=${enc(`worker:${each.executor_id}`)}`}>{each.executor_id.slice(-12)}</a> : "–"}</td><td>{plain(each.error_message ?? "")}</td></tr>)}</tbody>
       </table>
     </section>
   );
@@ -153,7 +153,7 @@ function Facts({ run }: { run: RunWithAttempts }) {
         <dt>Started by</dt><dd>{run.trigger}{run.replay_of && <>, of <a href={`/runs/${run.replay_of}`} class="mono">{run.replay_of}</a></>}</dd>
         <dt>Late</dt><dd>{run.lateness_ms === null ? "–" : span(run.lateness_ms)}</dd>
         <dt>Queue</dt><dd>{run.queue}, {run.priority.toLowerCase()} priority</dd>
-        <dt>Job version</dt><dd><a href={`/jobs/${enc(run.job_name)}?tab=changes`}>v{run.job_version}</a></dd>
+        <dt>Job version</dt><dd><a href={`/jobs/${enc(run.job_id)}?tab=changes`}>v{run.job_version}</a></dd>
         <dt>Worker</dt><dd class="mono">{run.executor_id ?? "–"}</dd>
         <dt>Reason</dt><dd>{run.reason ? <>{reasonWords(run.reason)} <code>{run.reason}</code></> : "–"}</dd>
       </dl>

@@ -1,18 +1,19 @@
 // Every run, newest due time first; skipped and missed ones among them.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { enc, get, query, send, type Write } from "../lib/api";
+import { enc, get, query, type Write } from "../lib/api";
 import { parse, RUN_FILTERS, toQuery, withPart } from "../lib/filter";
-import { problemOf } from "../lib/load";
 import { param, setParams } from "../lib/route";
+import { absolute, ms, zoneOf } from "../lib/time";
 import { fingerprint, plural, REASONS } from "../lib/words";
 import type { Run, RunList } from "../types";
+import { BulkDialog, type BulkWork } from "../parts/bulk";
 import { Export } from "../parts/export";
-import { FilterBox, typedFilter } from "../parts/filterbox";
+import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
+import { useNamed } from "../parts/named";
 import { RunTable } from "../parts/runtable";
 import { useTitle } from "../parts/shell";
-import { Act, Badge, Empty, ProblemBox, Skeleton, tell, Time } from "../parts/ui";
+import { Act, Badge, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
 import { useLoad } from "../lib/load";
-import { Terminal } from "../parts/write";
 
 const TABS: [string, string][] = [["All", ""], ["Running", "running"], ["Queued", "queued"], ["Retrying", "retrying"], ["Dead", "dead"], ["Skipped", "skipped"], ["Succeeded", "succeeded"], ["Cancelled", "cancelled"], ["Scheduled", "pending"]];
 const VALUES = { status: ["running", "queued", "retrying", "dead", "skipped", "succeeded", "cancelled", "pending", "unknown"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d", "30d"], reason: Object.keys(REASONS) };
@@ -21,14 +22,16 @@ const WINDOW = "7d";
 export function Runs() {
   const text = param("f");
   const filter = parse(text, RUN_FILTERS);
-  if (filter.words && !filter.values.job) filter.values.job = filter.words;
+  const named = useNamed(filter.values.job ? "" : filter.words);
+  if (named.id) filter.values.job = named.id;
   const isGrouped = param("group") === "error";
   // Bounded unless the reader says otherwise, and said on the page.
   const isBounded = !filter.values.due && param("all") !== "1";
   const values = isBounded ? { ...filter.values, due: WINDOW } : filter.values;
   // What is due within seconds is staged already, and would fill the first screen: it has a tab of its own.
   const until = filter.values.status?.toLowerCase() === "pending" ? {} : { due_before: "now" };
-  const asked = useMemo(() => query({ ...toQuery({ ...filter, words: "", values }, "job"), ...until }), [text, isBounded]);
+  const asked = useMemo(() => query({ ...toQuery({ ...filter, words: "", values }, "job"), ...until }), [text, isBounded, named.id]);
+  const isUnread = filter.problems.length > 0;
   const [selected, setSelected] = useState(new Set<string>());
   const [rows, setRows] = useState<Run[]>([]);
   useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
@@ -39,50 +42,44 @@ export function Runs() {
     <>
       <div class="page-head"><div><h1>Runs</h1><p class="dim">{isBounded ? <>Due in the last 7 days. <button type="button" class="plain small" onClick={() => setParams({ all: "1" })}>Look further back</button></> : filter.values.due ? `Due: ${filter.values.due}.` : <>All that are kept. <button type="button" class="plain small" onClick={() => setParams({ all: null })}>Only the last 7 days</button></>}</p></div>
         <div class="page-actions"><button type="button" aria-pressed={isGrouped} onClick={() => setParams({ group: isGrouped ? null : "error" })}>{isGrouped ? "As a list" : "Group by error"}</button></div></div>
-      <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/runs${asked}`} field="runs" name="runs" />} placeholder="status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
+      <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/runs${asked}`} field="runs" name="runs" />} placeholder="part of a job’s name, status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
       <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(typedFilter.value, "status", value))}>{word}</button>)}</div>
-      {isGrouped ? <Groups asked={asked} /> : (
+      {isUnread ? <UnreadFilter /> : named.instead ? named.instead : isGrouped ? <Groups asked={asked} /> : (
         <RunTable path={`/runs${asked}`} selected={selected} onSelect={setSelected} onRows={setRows}
           empty={text ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No runs yet"><a href="/jobs">Look at the jobs, or run one now</a></Empty>} />
       )}
-      {picked.length > 0 && <Bulk runs={picked} onDone={() => setSelected(new Set())} />}
+      {picked.length > 0 && !isUnread && <Bulk runs={picked} onDone={() => setSelected(new Set())} />}
     </>
   );
 }
 
-const VERBS: { word: string; operation: string; can: (run: Run) => boolean; write: (run: Run) => Write }[] = [
-  { word: "Retry", operation: "retryRun", can: (run) => ["FAILED", "CANCELLED", "UNKNOWN"].includes(run.status), write: (run) => ({ method: "POST", path: `/runs/${run.run_id}/retry`, body: {} }) },
-  { word: "Replay", operation: "replayRun", can: (run) => run.status === "FAILED", write: (run) => ({ method: "POST", path: `/dead-letters/${run.run_id}/replay`, body: {} }) },
-  { word: "Cancel", operation: "cancelRun", can: (run) => ["PENDING", "QUEUED", "RUNNING", "RETRYING"].includes(run.status), write: (run) => ({ method: "POST", path: `/runs/${run.run_id}/cancel`, body: {} }) },
+type Verb = { word: string; operation: string; effect: string; others: string; isDanger?: boolean; can: (run: Run) => boolean; write: (run: Run) => Write };
+const VERBS: Verb[] = [
+  { word: "Retry", operation: "retryRun", effect: "One more attempt of each: same id, same due time.", others: "not dead, cancelled or unknown", can: (run) => ["FAILED", "CANCELLED", "UNKNOWN"].includes(run.status), write: (run) => ({ method: "POST", path: `/runs/${run.run_id}/retry`, body: {} }) },
+  { word: "Replay", operation: "replayRun", effect: "A new run for each, with the same payload and the job as it is now. The old ones leave the dead letters.", others: "not dead", can: (run) => run.status === "FAILED", write: (run) => ({ method: "POST", path: `/dead-letters/${run.run_id}/replay`, body: {} }) },
+  { word: "Cancel", operation: "cancelRun", effect: "Waiting ones will not start, and workers are told to stop the others; what those have done so far is not undone.", others: "over already", isDanger: true, can: (run) => ["PENDING", "QUEUED", "RUNNING", "RETRYING"].includes(run.status), write: (run) => ({ method: "POST", path: `/runs/${run.run_id}/cancel`, body: {} }) },
 ];
 
+function workOf(verb: Verb, runs: Run[]): BulkWork {
+  const able = runs.filter(verb.can);
+  const others = runs.length - able.length;
+  return {
+    title: verb.word, noun: "run", effect: verb.effect, isDanger: verb.isDanger, items: able.map((run) => ({ key: run.run_id, label: `${run.job_name}, due ${absolute(ms(run.scheduled_for), zoneOf())}`, write: verb.write(run) })),
+    left: others ? `${plural(others, "other")} of the ${runs.length} selected ${others === 1 ? "is" : "are"} left out: ${verb.others}.` : "",
+  };
+}
+
 function Bulk({ runs, onDone }: { runs: Run[]; onDone: () => void }) {
-  const [busy, setBusy] = useState("");
-  async function work(verb: (typeof VERBS)[number]): Promise<void> {
-    const able = runs.filter(verb.can);
-    setBusy(verb.word);
-    let refused = 0, detail = "";
-    for (const run of able) {
-      try {
-        await send(verb.write(run));
-      } catch (error) {
-        refused += 1;
-        detail = problemOf(error).detail;
-      }
-    }
-    setBusy("");
-    tell(`${verb.word}: ${plural(able.length - refused, "run")} done${refused ? `, ${refused} refused. ${detail}` : ""}.`, undefined, refused ? "bad" : "good");
-    onDone();
-  }
+  const [work, setWork] = useState<BulkWork | null>(null);
   return (
     <div class="bulk" role="region" aria-label="Selected runs">
       <strong>{plural(runs.length, "run")}</strong>
       {VERBS.map((verb) => {
         const able = runs.filter(verb.can).length;
-        return able > 0 && <Act key={verb.word} operation={verb.operation} onClick={() => void work(verb)} disabled={busy ? "Working…" : ""}>{busy === verb.word ? "Working…" : `${verb.word} ${able}${able < runs.length ? ` of ${runs.length}` : ""}`}</Act>;
+        return able > 0 && <Act key={verb.word} operation={verb.operation} onClick={() => setWork(workOf(verb, runs))}>{`${verb.word} ${able}${able < runs.length ? ` of ${runs.length}` : ""}`}</Act>;
       })}
-      <Terminal writes={runs.slice(0, 200).flatMap((run) => VERBS.filter((verb) => verb.can(run)).slice(0, 1).map((verb) => verb.write(run)))} />
       <span class="grow" /><button type="button" class="plain" onClick={onDone}>Clear</button>
+      {work && <BulkDialog work={work} onClose={(isDone) => { setWork(null); if (isDone) onDone(); }} />}
     </div>
   );
 }

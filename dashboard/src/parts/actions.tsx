@@ -8,19 +8,25 @@ import { ask } from "./write";
 import { Dialog } from "./ui";
 import { Why } from "./why";
 
-export const whyAsked = signal<{ job: string; at?: string } | null>(null);
+/** `job` is a name, or the id of a job whose name may be another's by now. */
+export const whyAsked = signal<{ job: string; name?: string; at?: string } | null>(null);
+
+type Named = { name: string; job_id?: string; status?: string };
+
+/** What a job is called in a path: a deleted one only by its id, since its name may belong to a live one. */
+export const wordOf = (job: Named): string => (job.job_id && (!job.status || job.status === "CANCELLED") ? job.job_id : job.name);
 
 export function WhyDialog() {
   const asked = whyAsked.value;
   if (!asked) return null;
-  return <Dialog title={`Why? · ${asked.job}`} wide onClose={() => (whyAsked.value = null)}><Why job={asked.job} at={asked.at} /></Dialog>;
+  return <Dialog title={`Why? · ${asked.name ?? asked.job}`} wide onClose={() => (whyAsked.value = null)}><Why job={asked.job} at={asked.at} /></Dialog>;
 }
 
-export function runNow(job: { name: string; payload?: unknown }, after?: () => void): void {
+export function runNow(job: Named & { payload?: unknown }, after?: () => void): void {
   const payload = signal(writeJson(job.payload ?? {}, 2));
   const first = payload.value;
   const write = (): Write => ({
-    method: "POST", path: `/jobs/${enc(job.name)}/run`, body: payload.value.trim() === first.trim() ? {} : { payload: readExactly(payload.value) },
+    method: "POST", path: `/jobs/${enc(wordOf(job))}/run`, body: payload.value.trim() === first.trim() ? {} : { payload: readExactly(payload.value) },
   });
   ask({
     title: `Run ${job.name} now`, button: "Run now", write,
@@ -50,11 +56,11 @@ function PayloadField({ payload }: { payload: { value: string } }) {
 
 const UNTIL: [string, number][] = [["until I resume it", 0], ["for 1 hour", 3_600_000], ["for 2 hours", 7_200_000], ["for 1 day", 86_400_000], ["for 1 week", 604_800_000]];
 
-export function pauseJob(job: { name: string }, after?: () => void): void {
+export function pauseJob(job: Named, after?: () => void): void {
   const length = signal(0);
   const reason = signal("");
   const write = (): Write => ({
-    method: "POST", path: `/jobs/${enc(job.name)}/pause`,
+    method: "POST", path: `/jobs/${enc(wordOf(job))}/pause`,
     body: { ...(length.value ? { until: new Date(Date.now() + length.value).toISOString() } : {}), ...(reason.value ? { reason: reason.value } : {}) },
   });
   ask({
@@ -78,9 +84,9 @@ function PauseForm({ length, reason }: { length: { value: number }; reason: { va
   );
 }
 
-export function resumeJob(job: { name: string }, after?: () => void): void {
+export function resumeJob(job: Named, after?: () => void): void {
   ask({
-    title: `Resume ${job.name}`, button: "Resume", write: { method: "POST", path: `/jobs/${enc(job.name)}/resume`, body: {} },
+    title: `Resume ${job.name}`, button: "Resume", write: { method: "POST", path: `/jobs/${enc(wordOf(job))}/resume`, body: {} },
     effect: <p>The next due time starts a run again. Due times that passed meanwhile are not caught up.</p>,
     done: () => {
       after?.();
@@ -91,7 +97,7 @@ export function resumeJob(job: { name: string }, after?: () => void): void {
 
 export function deleteJob(job: JobAnswer, after: () => void): void {
   ask({
-    title: `Delete ${job.name}`, button: "Delete", isDanger: true, typed: job.name, write: { method: "DELETE", path: `/jobs/${enc(job.name)}` },
+    title: `Delete ${job.name}`, button: "Delete", isDanger: true, typed: job.name, write: { method: "DELETE", path: `/jobs/${enc(wordOf(job))}` },
     effect: <p>No later run. Waiting runs are cancelled and running ones told to stop. The history stays.</p>,
     done: () => {
       after();

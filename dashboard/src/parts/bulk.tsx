@@ -1,39 +1,45 @@
-// One thing done to many jobs: what it will touch, then how far it is, with a way to stop.
+// One thing done to many: what it will touch, then how far it is, with a way to stop.
 import { useRef, useState } from "preact/hooks";
-import { enc, send, type Write } from "../lib/api";
+import { send, type Write } from "../lib/api";
 import { problemOf } from "../lib/load";
 import { plural } from "../lib/words";
 import { Dialog } from "./ui";
 import { Terminal } from "./write";
 
-export type BulkVerb = "pause" | "resume" | "run" | "delete";
-const WORDS: Record<BulkVerb, [string, string]> = {
-  pause: ["Pause", "No due time starts a run until they are resumed."], resume: ["Resume", "Their next due times start runs again."],
-  run: ["Run now", "One run of each starts as soon as a worker is free. Schedules do not change."], delete: ["Delete", "No later runs; waiting ones are cancelled. The history stays."],
+export type BulkItem = { key: string; label: string; write: Write };
+export type BulkWork = {
+  title: string;
+  /** What they are, in the singular. */
+  noun: string;
+  effect: string;
+  items: BulkItem[];
+  /** Of those that were selected and are left out: how many, and why. */
+  left?: string;
+  isDanger?: boolean;
 };
 const AT_ONCE = 4;
 
-const writeOf = (verb: BulkVerb, name: string): Write => verb === "delete" ? { method: "DELETE", path: `/jobs/${enc(name)}` } : { method: "POST", path: `/jobs/${enc(name)}/${verb}`, body: {} };
-
-export function BulkDialog({ verb, names, selected, onClose }: { verb: BulkVerb; names: string[]; selected: number; onClose: (isDone: boolean) => void }) {
+/** The set is fixed when the dialog opens: rows that change while it works do not change what it works on. */
+export function BulkDialog({ work: given, onClose }: { work: BulkWork; onClose: (isDone: boolean) => void }) {
+  const [work] = useState(given);
+  const { title, noun, items } = work;
   const [done, setDone] = useState(0);
   const [errors, setErrors] = useState<string[]>([]);
   const [phase, setPhase] = useState<"ask" | "working" | "over">("ask");
   const [typed, setTyped] = useState("");
   const stop = useRef(false);
-  const [title, effect] = WORDS[verb];
-  const isReady = verb !== "delete" || typed.trim() === String(names.length);
+  const isReady = !work.isDanger || typed.trim() === String(items.length);
 
-  async function work(): Promise<void> {
+  async function start(): Promise<void> {
     setPhase("working");
-    const waiting = [...names];
+    const waiting = [...items];
     const one = async (): Promise<void> => {
-      for (let name = waiting.shift(); name !== undefined && !stop.current; name = waiting.shift()) {
+      for (let item = waiting.shift(); item && !stop.current; item = waiting.shift()) {
         try {
-          await send(writeOf(verb, name));
+          await send(item.write);
         } catch (error) {
-          const problem = problemOf(error);
-          setErrors((all) => [...all, `${name}: ${problem.detail}`]);
+          const line = `${item.label}: ${problemOf(error).detail}`;
+          setErrors((all) => [...all, line]);
         }
         setDone((n) => n + 1);
       }
@@ -42,19 +48,20 @@ export function BulkDialog({ verb, names, selected, onClose }: { verb: BulkVerb;
     setPhase("over");
   }
 
-  const writes = names.slice(0, 1000).map((name) => writeOf(verb, name));
+  const left = items.length - done;
+  const end = phase !== "over" ? "" : left ? `. Stopped: ${left} left as ${left === 1 ? "it was" : "they were"}.` : ". Done.";
   return (
-    <Dialog title={`${title}: ${plural(names.length, "job")}`} onClose={() => { stop.current = true; onClose(phase !== "ask"); }}>
-      <p>{effect}</p>
-      {selected > names.length && <p class="dim">{plural(selected - names.length, "other")} of the {selected} selected cannot be {verb === "pause" ? "paused: not active" : "resumed: not paused"}.</p>}
-      <ul class="picks" tabIndex={0} aria-label="Jobs that will be touched">{names.slice(0, 50).map((name) => <li key={name}>{name}</li>)}{names.length > 50 && <li class="dim">and {names.length - 50} more</li>}</ul>
-      {verb === "delete" && phase === "ask" && <label class="field"><span>To go on, type the number of jobs: <strong>{names.length}</strong></span><input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} autocomplete="off" /></label>}
-      {phase !== "ask" && <p role="status"><progress value={done} max={names.length} aria-label="Progress" /> {done} of {names.length}{errors.length ? `, ${errors.length} refused` : ""}{phase === "over" ? ". Done." : ""}</p>}
+    <Dialog title={`${title}: ${plural(items.length, noun)}`} onClose={() => { stop.current = true; onClose(phase !== "ask"); }}>
+      <p>{work.effect}</p>
+      {work.left && <p class="dim">{work.left}</p>}
+      <ul class="picks" tabIndex={0} aria-label={`${noun[0].toUpperCase()}${noun.slice(1)}s that will be touched`}>{items.slice(0, 50).map((item) => <li key={item.key}>{item.label}</li>)}{items.length > 50 && <li class="dim">and {items.length - 50} more</li>}</ul>
+      {work.isDanger && phase === "ask" && <label class="field"><span>To go on, type the number of {noun}s: <strong>{items.length}</strong></span><input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} autocomplete="off" /></label>}
+      {phase !== "ask" && <p role="status"><progress value={done} max={items.length} aria-label="Progress" /> {done} of {items.length}{errors.length ? `, ${errors.length} refused` : ""}{end}</p>}
       {errors.length > 0 && <ul class="picks" tabIndex={0} aria-label="Refused">{errors.slice(0, 50).map((text) => <li key={text}>{text}</li>)}</ul>}
       <div class="row dialog-foot">
-        <Terminal writes={writes} /><span class="grow" />
+        <Terminal writes={items.slice(0, 1000).map((item) => item.write)} /><span class="grow" />
         {phase === "working" ? <button type="button" onClick={() => (stop.current = true)}>Stop</button> : <button type="button" onClick={() => onClose(phase === "over")}>Close</button>}
-        {phase === "ask" && <button type="button" class={verb === "delete" ? "danger" : "primary"} disabled={!isReady || !names.length} onClick={() => void work()}>{title} {names.length}</button>}
+        {phase === "ask" && <button type="button" class={work.isDanger ? "danger" : "primary"} disabled={!isReady || !items.length} onClick={() => void start()}>{title} {items.length}</button>}
       </div>
     </Dialog>
   );

@@ -5,7 +5,7 @@ import "uplot/dist/uPlot.min.css";
 import { clock, day, zoneMode, zoneOf } from "../lib/time";
 import { themeTurn } from "./theme";
 
-export type Line = { label: string; values: (number | null)[]; color: string; dash?: number[]; width?: number; points?: boolean; isSparse?: boolean };
+export type Line = { label: string; values: (number | null)[]; color: string; dash?: number[]; width?: number; points?: boolean; isCross?: boolean; isSparse?: boolean };
 export type Mark = { at: number; label: string };
 type Props = { title: string; summary: string; times: number[]; lines: Line[]; unit?: (value: number) => string; height?: number; marks?: Mark[]; target?: { value: number; label: string }; onPick?: (index: number) => void; isBars?: boolean };
 
@@ -39,6 +39,24 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
         ctx.fillStyle = css("--missed");
         ctx.fillText(mark.label, x + 3, top + 10 * devicePixelRatio);
       }
+      lines.forEach((line, at) => {
+        if (!line.isCross) return;
+        const arm = 3.5 * devicePixelRatio;
+        ctx.setLineDash([]);
+        ctx.lineWidth = 1.75 * devicePixelRatio;
+        ctx.strokeStyle = css(line.color) || line.color;
+        ctx.beginPath();
+        line.values.forEach((value, i) => {
+          if (value === null) return;
+          const x = plot.valToPos(plot.data[0][i], "x", true), y = plot.valToPos(value, plot.series[at + 1].scale!, true);
+          ctx.moveTo(x - arm, y - arm);
+          ctx.lineTo(x + arm, y + arm);
+          ctx.moveTo(x + arm, y - arm);
+          ctx.lineTo(x - arm, y + arm);
+        });
+        ctx.stroke();
+        ctx.lineWidth = devicePixelRatio;
+      });
       if (target) {
         const y = Math.round(plot.valToPos(target.value, "y", true));
         if (y >= top) {
@@ -66,7 +84,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
           {},
           ...lines.map((line) => ({
             label: line.label, stroke: css(line.color) || line.color, width: line.points ? 0 : (line.width ?? 1.5), dash: line.dash,
-            points: line.points ? { show: true, size: 5, fill: css(line.color) || line.color } : { show: !!line.isSparse, size: 4 }, spanGaps: !!line.isSparse, paths: line.points ? () => null : undefined,
+            points: line.points ? { show: !line.isCross, size: 5, fill: css(line.color) || line.color } : { show: !!line.isSparse, size: 4 }, spanGaps: !!line.isSparse, paths: line.points ? () => null : undefined,
           })),
         ],
         hooks: { draw: [drawMarks] },
@@ -100,7 +118,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
     <figure class="chart" aria-label={`${title}. ${summary}`}>
       <div class="row chart-head">
         <span class="legend">
-          {lines.map((line) => <span key={line.label}><i class={`swatch ${line.dash ? "dashed" : ""} ${line.points ? "dot" : ""}`} style={{ "--swatch": `var(${line.color})` }} />{line.label}</span>)}
+          {lines.map((line) => <span key={line.label}><i class={`swatch ${line.dash ? "dashed" : ""} ${line.isCross ? "cross" : line.points ? "dot" : ""}`} style={{ "--swatch": `var(${line.color})` }} />{line.label}</span>)}
           {target && <span><i class="swatch dashed" style={{ "--swatch": "var(--dead)" }} />{target.label}</span>}
         </span>
         <button type="button" class="plain small" aria-pressed={isTable} onClick={() => setTable(!isTable)}>{isTable ? "As a chart" : "As a table"}</button>

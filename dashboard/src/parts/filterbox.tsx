@@ -2,7 +2,13 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { chips, parse, withPart } from "../lib/filter";
+import { Empty } from "./ui";
 import { SavedViews } from "./views";
+
+/** Instead of rows: none of them may pretend to match what was not understood. */
+export function UnreadFilter() {
+  return <Empty title="This filter cannot be read, so nothing is listed"><p>What is wrong with it stands under the box.</p></Empty>;
+}
 
 type Props = { text: string; known: string[]; values: Record<string, string[]>; onChange: (text: string) => void; placeholder: string; extra?: preact.ComponentChildren };
 

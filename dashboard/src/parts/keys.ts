@@ -74,7 +74,7 @@ function press(event: KeyboardEvent, target: HTMLElement): boolean {
       return true;
     }
     case " ":
-      if (target.closest("button, a, summary, [tabindex='0']")) return false;
+      if (target.closest("button, a, summary, input, label, [tabindex='0']")) return false;
       togglePause();
       return true;
     default: {

@@ -5,13 +5,14 @@ import { enc, headers, open } from "../lib/api";
 import { frames } from "../lib/feed";
 import { problemOf } from "../lib/load";
 import { param, setParams } from "../lib/route";
+import { plain } from "../lib/words";
 import type { Problem, RunWithAttempts } from "../types";
 import { download } from "./export";
 import { announce, copyText, ProblemBox } from "./ui";
 
 const LINE = 18;
-// eslint-disable-next-line no-control-regex
-const ANSI = /\u001b\[[0-9;?]*[A-Za-z]/g;
+// A box is no taller than 33.5 million pixels in any browser; a longer log is scrolled to scale.
+const TALLEST = 30_000_000;
 
 /** Lines in one growing list; the page is told at most once a frame. */
 class Text {
@@ -47,6 +48,8 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
   const [hit, setHit] = useState(0);
   const [tries, setTries] = useState(0);
   const [place, setPlace] = useState({ top: 0, height: 440 });
+  // The place in the whole log that belongs to a place of the bar, which is too coarse to tell it.
+  const exact = useRef({ bar: 0, top: 0 });
   const box = useRef<HTMLDivElement>(null);
   const path = `/runs/${enc(run.run_id)}/logs`;
 
@@ -83,6 +86,17 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
 
   const turn = text.turn.value;
   const lines = text.lines;
+  const whole = lines.length * LINE;
+  const tall = Math.min(whole, TALLEST);
+  const isScaled = whole > tall;
+  const scale = isScaled ? (whole - place.height) / (tall - place.height) : 1;
+  const goTo = (top: number) => {
+    const element = box.current!;
+    const wanted = Math.max(0, Math.min(top, whole - element.clientHeight));
+    element.scrollTop = wanted / scale;
+    exact.current = { bar: element.scrollTop, top: wanted };
+    setPlace({ top: wanted, height: element.clientHeight });
+  };
   useEffect(() => {
     const element = box.current;
     if (element && isFollowing) element.scrollTop = element.scrollHeight;
@@ -91,7 +105,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
     const line = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
     if (line && box.current && lines.length >= line) {
       setFollowing(false);
-      box.current.scrollTop = (line - 4) * LINE;
+      goTo((line - 4) * LINE);
     }
   }, [phase]);
 
@@ -107,17 +121,27 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
     const next = (hit + by + hits.length) % hits.length;
     setHit(next);
     setFollowing(false);
-    if (box.current) box.current.scrollTop = (hits[next] - 5) * LINE;
+    if (box.current) goTo((hits[next] - 5) * LINE);
     announce(`Match ${next + 1} of ${hits.length}`);
   };
   const scrolled = () => {
     const element = box.current!;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < LINE * 2;
     if (!isOver && isAtEnd !== isFollowing && phase === "following") setFollowing(isAtEnd);
-    setPlace({ top: element.scrollTop, height: element.clientHeight });
+    const { bar, top } = exact.current;
+    setPlace({ top: isScaled && element.scrollTop === bar ? top : element.scrollTop * scale, height: element.clientHeight });
   };
+  /** To scale, one turn of the wheel would leave out screens of lines: small steps are made by the line. */
+  const stepped = (by: number, event: Event) => {
+    if (!isScaled || isWrapped || !by) return;
+    event.preventDefault();
+    setFollowing(false);
+    goTo(place.top + by);
+  };
+  const keyed = (event: KeyboardEvent) => stepped({ ArrowDown: LINE, ArrowUp: -LINE, PageDown: place.height - LINE, PageUp: LINE - place.height }[event.key] ?? 0, event);
   const from = isWrapped ? Math.max(0, lines.length - 2000) : Math.max(0, Math.floor(place.top / LINE) - 20);
   const to = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((place.top + place.height) / LINE) + 20);
+  const shift = isScaled ? (exact.current.top === place.top ? exact.current.bar : place.top / scale) : 0;
   const here = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
   const attempts = run.attempts.map((each) => each.attempt_number);
   return (
@@ -138,13 +162,13 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
       </div>
       {problem && <ProblemBox problem={problem} retry={() => setTries(tries + 1)} />}
       {lines.length === 0 && phase === "over" ? <p class="dim">No output{run.status === "SKIPPED" ? ": it did not start" : ". This run wrote nothing, or its log is no longer kept"}.</p> : (
-        <div class={`log ${isWrapped ? "wrapped" : ""} ${phase === "over" && lines.length < 22 ? "short" : ""}`} ref={box} onScroll={scrolled} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
+        <div class={`log ${isWrapped ? "wrapped" : ""} ${phase === "over" && lines.length < 22 ? "short" : ""}`} ref={box} onScroll={scrolled} onWheel={(event) => stepped(event.deltaY * (event.deltaMode ? LINE : 1), event)} onKeyDown={keyed} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
           {lines.length === 0 && !problem && <p class="dim">{phase === "following" ? "No output yet." : "Reading…"}</p>}
           {isWrapped && from > 0 && <p class="dim">The last 2,000 lines; switch wrapping off for all of them.</p>}
-          <div class="log-inner" style={isWrapped ? {} : { height: `${lines.length * LINE}px` }}>
+          <div class="log-inner" style={isWrapped ? {} : { height: `${tall}px` }}>
             {lines.slice(from, to).map((line, i) => {
               const n = from + i;
-              return <div key={n} class={`line ${word && line.toLowerCase().includes(word.toLowerCase()) ? "hit" : ""} ${here === n + 1 ? "here" : ""}`} style={isWrapped ? {} : { top: `${n * LINE}px` }}><a class="no" href={`#L${n + 1}`} tabIndex={-1} aria-hidden="true">{n + 1}</a><span>{line.replace(ANSI, "").slice(0, isWrapped ? undefined : 4000)}</span></div>;
+              return <div key={n} class={`line ${word && line.toLowerCase().includes(word.toLowerCase()) ? "hit" : ""} ${here === n + 1 ? "here" : ""}`} style={isWrapped ? {} : { top: `${n * LINE - (isScaled ? place.top - shift : 0)}px` }}><a class="no" href={`#L${n + 1}`} tabIndex={-1} aria-hidden="true">{n + 1}</a><span>{plain(line).slice(0, isWrapped ? undefined : 4000)}</span></div>;
             })}
           </div>
         </div>

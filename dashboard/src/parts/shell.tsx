@@ -30,6 +30,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
   useEffect(() => {
     stats.value = loaded.data.value;
   }, [loaded.data.value]);
+  // Whether only the stream is away, or the server with it.
+  useEffect(() => {
+    if (state.value === "reconnecting") loaded.reload();
+  }, [state.value]);
   useEffect(() => {
     whoami.value = me.data.value;
   }, [me.data.value]);
@@ -52,7 +56,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </nav>
       <div class="main">
         <TopBar stats={loaded.data.value} />
-        <StaleBand />
+        <StaleBand isDown={loaded.problem.value?.status === 0} />
         <main id="main" tabIndex={-1}>{children}</main>
       </div>
       <div class="visually-hidden" role="status" aria-live="polite">{said.value}</div>

@@ -7,6 +7,8 @@ import { problemOf } from "../lib/load";
 import type { Problem } from "../types";
 import { ProblemBox } from "./ui";
 
+/** So much of the window is under the bar and the head of the table. */
+const HEAD = 90;
 const narrow = matchMedia("(max-width: 720px)");
 export const isNarrow = signal(narrow.matches);
 narrow.addEventListener("change", () => (isNarrow.value = narrow.matches));
@@ -14,6 +16,23 @@ narrow.addEventListener("change", () => (isNarrow.value = narrow.matches));
 export type Column<T> = {
   name: string; title: string; cell: (row: T) => ComponentChildren; sort?: string; width?: string; hideNarrow?: boolean; align?: "right";
 };
+
+/** Where a list was left: which row stood how far from the top, and how many had been read. */
+type Place = { key: string; offset: number; count: number };
+const places = new Map<string, Place>();
+const here = () => location.pathname + location.search;
+const MOST_AT_ONCE = 1000;
+
+// The list that is gone back to may begin some time later, when what stands above it has been read.
+const BACK_MS = 60_000;
+let back = { to: "", at: 0 };
+addEventListener("popstate", () => (back = { to: here(), at: Date.now() }));
+
+function placeGoneBackTo(): Place | null {
+  if (back.to !== here() || Date.now() - back.at > BACK_MS) return null;
+  back.to = "";
+  return places.get(here()) ?? null;
+}
 
 export type Page<T> = { rows: T[]; next: string | null };
 
@@ -23,6 +42,7 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
     rows: signal<T[]>([]), next: signal<string | null>(null), problem: signal<Problem | null>(null), isLoading: signal(true), isFirst: signal(true), readAt: signal(0),
   }), []);
   const turn = useRef(0);
+  const place = useRef<Place | null>(useMemo(placeGoneBackTo, []));
   const busy = useRef(false);
 
   async function load(cursor: string | null): Promise<void> {
@@ -31,8 +51,13 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
     busy.current = true;
     made.isLoading.value = true;
     try {
-      const address = `${path}${path.includes("?") ? "&" : "?"}limit=${size}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ""}`;
-      const page = read(await get(address));
+      const wanted = cursor || !place.current ? 0 : place.current.count + size;
+      const ask = async (from: string | null, limit: number) => read(await get(`${path}${path.includes("?") ? "&" : "?"}limit=${limit}${from ? `&cursor=${encodeURIComponent(from)}` : ""}`));
+      let page = await ask(cursor, Math.min(MOST_AT_ONCE, Math.max(size, wanted)));
+      while (page.next && page.rows.length < wanted && mine === turn.current) {
+        const more = await ask(page.next, MOST_AT_ONCE);
+        page = { rows: [...page.rows, ...more.rows], next: more.next };
+      }
       if (mine !== turn.current) return;
       made.rows.value = cursor ? [...made.rows.value, ...page.rows] : page.rows;
       made.next.value = page.next;
@@ -56,7 +81,7 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
     void load(null);
   }, [path, apiKey.value, tenant.value]);
 
-  return { ...made, reload: () => load(null), more: () => made.next.value && load(made.next.value) };
+  return { ...made, place, reload: () => load(null), more: () => made.next.value && load(made.next.value) };
 }
 
 type TableProps<T> = {
@@ -64,7 +89,8 @@ type TableProps<T> = {
   pages: ReturnType<typeof usePages<T>>;
   columns: Column<T>[];
   rowKey: (row: T) => string;
-  rowHref?: (row: T) => string;
+  /** What a row is called; its key where nothing is given. */
+  rowName?: (row: T) => string;
   sort?: string;
   onSort?: (sort: string) => void;
   selected?: Set<string>;
@@ -94,7 +120,25 @@ export function Table<T>(props: TableProps<T>) {
       if (from !== view.value.from || to !== view.value.to) view.value = { from, to };
       if (to > pages.rows.value.length - 20 && pages.next.value && !pages.isLoading.value && !pages.problem.value) pages.more();
     };
-    const ask = () => (frame ||= requestAnimationFrame(look));
+    const remember = () => {
+      const top = body.current?.getBoundingClientRect().top ?? 0;
+      const index = Math.max(0, Math.ceil((HEAD - top) / height));
+      const row = pages.rows.value[index];
+      if (row && scrollY > 0) places.set(here(), { key: rowKey(row), offset: top + index * height, count: pages.rows.value.length });
+      else places.delete(here());
+    };
+    const ask = () => {
+      frame ||= requestAnimationFrame(() => {
+        look();
+        if (!pages.place.current) remember();
+      });
+    };
+    const place = pages.place.current;
+    if (place && rows.length) {
+      pages.place.current = null;
+      const index = rows.findIndex((row) => rowKey(row) === place.key);
+      if (index >= 0) scrollBy(0, body.current!.getBoundingClientRect().top + index * height - place.offset);
+    }
     look();
     addEventListener("scroll", ask, { passive: true });
     addEventListener("resize", ask);
@@ -177,7 +221,7 @@ export function Table<T>(props: TableProps<T>) {
               <tr key={id} data-row={index} aria-rowindex={index + 2} class={`${at.value === index ? "at" : ""} ${selected?.has(id) ? "picked" : ""}`} style={{ height: `${height}px` }}>
                 {onSelect && (
                   <td class="pick">
-                    <input type="checkbox" aria-label={`Select ${id}`} checked={!!selected?.has(id)} onClick={(event) => { event.preventDefault(); pick(index, event.shiftKey); }} />
+                    <input type="checkbox" aria-label={`Select ${props.rowName?.(row) ?? id}`} checked={!!selected?.has(id)} onClick={(event) => pick(index, event.shiftKey)} />
                   </td>
                 )}
                 {columns.map((column) => <td key={column.name} data-title={column.title} class={`col-${column.name} ${column.align ?? ""} ${column.hideNarrow ? "hide-narrow" : ""}`}>{column.cell(row)}</td>)}

@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { whyNot } from "../lib/api";
 import type { Loaded } from "../lib/load";
-import { state as liveState } from "../lib/live";
+import { freshAt, state as liveState } from "../lib/live";
 import { absolute, clock, ms, now, relative, zoneMode, zoneOf } from "../lib/time";
 import { jobState, reasonWords, runState } from "../lib/words";
 import type { Problem } from "../types";
@@ -82,11 +82,11 @@ export function Empty({ title, children }: { title: string; children?: Component
   return <div class="empty"><p class="empty-title">{title}</p>{children}</div>;
 }
 
-export function StaleBand() {
+export function StaleBand({ isDown }: { isDown: boolean }) {
   if (liveState.value !== "reconnecting") return null;
   return (
     <div class="band" role="status">
-      Reconnecting. What you see may be some seconds old; actions still work.
+      {isDown ? "The server does not answer: nothing can be changed until it is back." : "Reconnecting."} What you see is from <Time at={freshAt.value} mode="clock" />.
     </div>
   );
 }
@@ -164,8 +164,14 @@ export function Dialog({ title, onClose, children, wide, palette }: { title: str
   // Before the next key: an effect waits for the frame, and what is typed until then would be read as keys of the page.
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
-    box.current?.showModal();
-    return () => before?.focus?.();
+    const element = box.current!;
+    element.showModal();
+    return () => {
+      // While it is open nothing behind it takes the focus.
+      element.close();
+      // What opened it may be gone with the work it did.
+      (before?.isConnected && before !== document.body ? before : document.getElementById("main"))?.focus({ preventScroll: true });
+    };
   }, []);
   return (
     <dialog ref={box} class={palette ? "palette" : wide ? "wide" : ""} aria-labelledby={head} onCancel={(event) => { event.preventDefault(); onClose(); }} onClick={(event) => event.target === box.current && onClose()}>
