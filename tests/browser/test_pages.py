@@ -17,7 +17,7 @@ PAGES = {
     "/jobs/daily-report?tab=changes": "Version 2",
     "/jobs/new": "What this means",
     "/jobs/daily-report/edit": "What this means",
-    "/runs": "billing-sync",
+    "/runs?f=job:billing-sync": "503 Service",
     "/dead-letters": "503 Service Unavailable",
     "/queues": "No worker serves it",
     "/workers": "Lost ones first",
