@@ -78,9 +78,7 @@ class Exchange(asyncio.Protocol):
 
     def is_quiet(self) -> bool:
         """Nothing has come since the last answer: not even the end, which a busy loop may not have heard of yet."""
-        ready = select.poll()
-        ready.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return not ready.poll(0)
+        return not self._news.poll(0)
 
     def close(self) -> None:
         self.is_reusable = False
@@ -90,6 +88,8 @@ class Exchange(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._news = select.poll()
+        self._news.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._waiter.done():

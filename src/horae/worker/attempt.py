@@ -23,6 +23,7 @@ PATIENCE_US = 3_600_000_000
 STOPPED = "The worker was told to stop before the run had ended."
 
 _decode = msgspec.json.Decoder(Definition).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Spec(NamedTuple):
@@ -122,7 +123,13 @@ def no_secret(missing: frozenset[str]) -> Outcome:
 
 
 def _result(value: Any) -> str:
-    text = json.dumps(_without_nul(value), ensure_ascii=True)
+    try:
+        text = _encode(value).decode()
+        is_plain = "\\u0000" not in text
+    except (TypeError, ValueError, RecursionError):
+        is_plain = False  # half of a surrogate pair, or what only Python takes for JSON
+    if not is_plain:
+        text = json.dumps(_without_nul(value), ensure_ascii=True)
     return text if len(text) <= RESULT_CAP else json.dumps({"truncated": True, "size": len(text)})
 
 
