@@ -49,7 +49,7 @@ async def test_failures_are_tried_again_with_backoff_and_the_key_stays_the_same(
         await horae.advance(30)
         (run,) = await rows_of(horae, job)
 
-    assert (run["status"], run["attempt"], run["result"]) == ("succeeded", 3, '{"attempt": 3}')
+    assert (run["status"], run["attempt"], run["result"]) == ("succeeded", 3, '{"attempt":3}')
     gaps = [two - one for one, two in zip(work.starts, work.starts[1:], strict=False)]
     assert [round(gap) for gap in gaps] == [2, 4]
     assert len({request.run_id for request in work.requests}) == 1
