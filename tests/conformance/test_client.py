@@ -195,10 +195,11 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
     ("beginning", "more", "body"),
     [
         (CHUNKED + b"Content-Encoding: gzip\r\n\r\n16\r\n" + gzip.compress(b"hi")[:22] + b"\r\n", b"1\r\nx\r\n", b"hi"),
+        (CHUNKED + b"Content-Encoding: gzip\r\n\r\n", b"14\r\n" + gzip.compress(b"") + b"\r\n", None),
         (CHUNKED + b"\r\n2\r\nhi\r\n0\r\nX-T: ", b"a", None),
         (CHUNKED + b"X-T: ", b"a", None),
     ],
-    ids=["behind the end of a gzip", "trailer", "header"],
+    ids=["behind the end of a gzip", "gzips of nothing", "trailer", "header"],
 )
 async def test_what_never_ends_ends_and_is_not_kept(client, beginning, more, body):
     sent = 0

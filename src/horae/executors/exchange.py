@@ -136,7 +136,7 @@ class Exchange(asyncio.Protocol):
         self._has_head = True
         window = _WINDOWS.get(self._headers.get("content-encoding", "").strip().lower())
         if window is not None:
-            self._unpacker = _Unpacker(window)
+            self._unpacker = _Unpacker(window, self._most_bytes)
         if self._is_head:
             self._finish(keep=False)  # its length tells of a body that does not come
 
@@ -185,8 +185,10 @@ class Exchange(asyncio.Protocol):
 class _Unpacker:
     """Never more than was asked for: a small answer can unpack to gigabytes."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, most: int) -> None:
         self._window = window
+        self._most = most
+        self._taken = 0
         self._work = zlib.decompressobj(window)
         self._may_be_bare = window == zlib.MAX_WBITS
         self._has_begun = False
@@ -199,20 +201,27 @@ class _Unpacker:
     def take(self, data: bytes, most: int) -> bytes:
         """`is_over` when what follows the packed body is none of it."""
         self._has_begun = True
+        # Parts that unpack to nothing could come for ever.
+        self._taken += len(data)
+        if self._taken > self._most + HEAD_BYTES:
+            raise BadAnswer("the packed body is longer than what it holds")
+        pieces: list[bytes] = []
+        while data and most > 0 and not self.is_over:
+            pieces.append(self._decompress(data, most))
+            most -= len(pieces[-1])
+            data = self._work.unused_data
+            if data.startswith(GZIP_MAGIC) and self._window == GZIP:
+                self._work = zlib.decompressobj(self._window)  # another part, packed for itself
+            else:
+                self.is_over = bool(data)
+        return b"".join(pieces)
+
+    def _decompress(self, data: bytes, most: int) -> bytes:
+        may_be_bare, self._may_be_bare = self._may_be_bare, False
         try:
-            piece = self._work.decompress(data, most)
+            return self._work.decompress(data, most)
         except zlib.error as error:
-            if not self._may_be_bare:
+            if not may_be_bare:
                 raise BadAnswer(f"the body cannot be unpacked: {error}") from None
             self._work = zlib.decompressobj(-zlib.MAX_WBITS)  # some send "deflate" without its wrapping
-            self._may_be_bare = False
-            return self.take(data, most)
-        self._may_be_bare = False
-        rest = self._work.unused_data
-        if not rest or len(piece) >= most:
-            return piece
-        if not rest.startswith(GZIP_MAGIC) or self._window < GZIP:
-            self.is_over = True
-            return piece
-        self._work = zlib.decompressobj(self._window)  # another part, packed for itself
-        return piece + self.take(rest, most - len(piece))
+            return self._decompress(data, most)
