@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
@@ -58,6 +59,22 @@ async def test_a_plan_with_an_old_epoch_moves_nothing(world: World, store: Store
     planned = await store.plan(world.owner, decisions)
 
     assert planned.moved == 0
+
+
+async def test_runs_with_large_payloads_are_claimed_in_parts(
+    world: World, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("horae.store.claims.CHARACTERS_AT_ONCE", 100)
+    job = await world.job()
+    for key, payload in enumerate(["x" * 60, "y" * 60, None, "z" * 300]):
+        await world.run_now(job, str(key), payload=None if payload is None else json.dumps(payload))
+    await world.worker()
+
+    claims = [await world.claim(), await world.claim()]
+
+    assert sorted(len(json.loads(run.payload)) for each in claims for run in each if run.payload) == [60, 60, 300]
+    assert [len(each) for each in claims] == ([2, 2] if store.database.dialect == "sqlite" else [4, 0])
+    assert len({run.token for each in claims for run in each}) == 4
 
 
 async def test_a_taken_name_is_refused(world: World) -> None:

@@ -48,18 +48,19 @@ class Bare:
         rows: Rows = await self._connection.fetch(statement.for_postgres()[0], *statement.postgres_params(query.params))
         return rows
 
-    async def rows(self, transaction: Transaction[Any]) -> Rows:
-        """Those of a verb's last statement, with nothing made of them where it has only one."""
+    async def answer(self, transaction: Transaction[Any]) -> Any:
+        """Of a whole verb; the rows alone, with nothing made of them, where it has only one statement."""
         steps = transaction.steps()
-        rows = await self.fetch(next(steps))
-        while not transaction.is_single:
-            try:
-                rows = await self.fetch(steps.send(rows))
-            except StopIteration:
-                break
-        return rows
+        if transaction.is_single:
+            return await self.fetch(next(steps))
+        try:
+            query = next(steps)
+            while True:
+                query = steps.send(await self.fetch(query))
+        except StopIteration as end:
+            return end.value
 
-    async def drive(self, transaction: Transaction[Any]) -> list[Query]:
+    async def asked(self, transaction: Transaction[Any]) -> list[Query]:
         """A whole verb; what it asked."""
         steps, asked = transaction.steps(), []
         try:
@@ -90,7 +91,7 @@ class Bare:
         recorded = []
         for each in transactions:
             async with self.transaction("ROLLBACK"):
-                recorded.append(await self.drive(each))
+                recorded.append(await self.asked(each))
         return recorded
 
     async def close(self) -> None:
@@ -186,15 +187,16 @@ async def _drain(place: Place, bare: Bare) -> int:
     is_single = place.dialect == "postgres"
     done = 0
     while True:
-        await bare.rows(hot.look([HEAD]))
+        await bare.answer(hot.look([HEAD]))
         async with bare.transaction(is_needed=not is_single):
-            rows = await bare.rows(hot.claim(WORKER, [(LINE, BATCH)]))
-        if not rows:
+            claimed = await bare.answer(hot.claim(WORKER, [(LINE, BATCH)]))
+        if not claimed:
             return done
-        endings = [Ending(row["id"], row["token"], "succeeded", None, None, None) for row in rows]
+        keys = ((row["id"], row["token"]) if is_single else (row.run_id, row.token) for row in claimed)
+        endings = [Ending(run_id, token, "succeeded", None, None, None) for run_id, token in keys]
         async with bare.transaction(is_needed=not is_single):
-            await bare.drive(hot.settle(WORKER, endings))
-        done += len(rows)
+            await bare.answer(hot.settle(WORKER, endings))
+        done += len(claimed)
 
 
 async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_us: int) -> float:

@@ -16,7 +16,7 @@ from horae.ports import Executor
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
 from horae.store.store import Store
-from horae.store.trials import SPAN, WAITING, single
+from horae.store.trials import IS_ANY_LEFT, SPAN, WAITING, single
 from horae.vault import Vault
 from horae.worker.loop import Worker, WorkerSettings
 from horae.worker.secrets import Secrets
@@ -75,12 +75,14 @@ async def drain_rate(
     try:
         # The state of the store is asked for rarely: it would compete with what is measured.
         async with asyncio.timeout(WAIT_SECONDS):
-            done = 0
-            while done < count:
+            is_any_left = True
+            while is_any_left:
                 await asyncio.sleep(0.02)
                 if worker.running == 0 and worker.results.waiting == 0:
-                    done = (await store.database.run(single(SPAN)))[0]["n"]
+                    is_any_left = (await store.database.run(single(IS_ANY_LEFT)))[0]["yes"]
         span = (await store.database.run(single(SPAN)))[0]
+        if span["n"] != count:
+            raise AssertionError(f"{span['n']} of {count} runs were drained")
     finally:
         for task in tasks:
             task.cancel()

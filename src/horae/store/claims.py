@@ -65,22 +65,40 @@ WHERE runs.id = ANY (ARRAY(SELECT taken.id FROM taken))
 {_CLAIMED}
 """)
 
-# SQLite: no LATERAL, but a statement a line costs no round trip there.
-CLAIM_LINE = Statement(f"""
-{_CLAIM} :fence + first.place
+# SQLite: no LATERAL, but a statement a line costs no round trip there. What is taken comes as one row of JSON, in the
+# order of Claimed: each row of an answer costs a thread of SQLite a wait for the interpreter, which is busy with the
+# runs before.
+LINE = Statement(
+    "SELECT 0 AS started_us, '[]' AS taken, '[]' AS claimed",
+    sqlite="""
+SELECT horae_now() AS started_us,
+       json_group_array(json_array(place, new_token)) AS taken,
+       json_group_array(json_array(id, job_id, tenant, version, cause, due_us, run_at_us, attempt + 1, max_attempts,
+                                   new_token, payload, parent_id, horae_now() - queued_us, horae_now())) AS claimed
 FROM (
-    SELECT id, row_number() OVER () AS place
+    SELECT first.*, :fence + row_number() OVER () AS new_token,
+           sum(characters) OVER (ROWS UNBOUNDED PRECEDING) - characters AS characters_before
     FROM (
-        SELECT id
+        SELECT rowid AS place, coalesce(length(payload), 0) AS characters, *
         FROM runs
         WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
         ORDER BY available_us
         LIMIT :n
-    ) AS line
-) AS first
-WHERE runs.id = first.id
-{_CLAIMED}
-""")
+    ) AS first
+) AS line
+WHERE characters_before < :most_characters
+""",
+)
+TAKE = Statement(
+    "SELECT 0 AS n",
+    sqlite="""
+UPDATE runs
+SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = :started_us, reason = NULL,
+    token = taken.new_token
+FROM (SELECT value ->> 0 AS place, value ->> 1 AS new_token FROM json_each(:taken)) AS taken
+WHERE runs.rowid = taken.place
+""",
+)
 
 # SQLite has no sequence: so many tokens above all that were ever given.
 FENCE = Statement(
@@ -179,6 +197,8 @@ FROM history h
 WHERE h.id IN (SELECT id FROM {rows:wanted(id text)})
 """)
 
+# Of payloads in one answer of SQLite, whose strings end at a billion bytes.
+CHARACTERS_AT_ONCE = 50_000_000
 GATE_AT_ONCE = 200
 LINES_AT_ONCE = 50
 MOST_LINES = 500
@@ -205,8 +225,9 @@ def claim_sqlite(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claim
     fence = yield from _fence(sum(n for _, n in shares))
     claimed: list[Claimed] = []
     for bucket, n in shares:
-        rows = yield CLAIM_LINE(worker=worker, bucket=bucket, n=n, fence=fence + len(claimed))
-        claimed += [Claimed(*row.values()) for row in rows]
+        (line,) = yield LINE(bucket=bucket, n=n, fence=fence + len(claimed), most_characters=CHARACTERS_AT_ONCE)
+        yield TAKE(worker=worker, started_us=line["started_us"], taken=line["taken"])
+        claimed += _claimed(line["claimed"])
     return claimed
 
 
@@ -330,6 +351,7 @@ def _ids(ids: list[str]) -> list[tuple[str]]:
 
 
 _decode = msgspec.json.Decoder(Definition).decode
+_claimed = msgspec.json.Decoder(list[Claimed]).decode
 
 
 def _candidate(row: Row, policy: Definition) -> Candidate:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
+import msgspec
+
 Row = Mapping[str, Any]
 Rows = list[Row]
 
@@ -97,7 +99,7 @@ class Statement:
 
     def sqlite_params(self, params: dict[str, Any], now_us: int) -> dict[str, Any]:
         names = self._render("sqlite")[1]
-        values = {key: json.dumps(value) if key in names else value for key, value in params.items()}
+        values = {key: _array(value) if key in names else value for key, value in params.items()}
         values["horae_now"] = now_us
         return values
 
@@ -162,6 +164,16 @@ class Statement:
 
 
 _PASS = Statement("SELECT 1 AS n")
+
+
+def _array(batch: Any) -> str:
+    try:
+        return _encode(batch).decode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which its escape can hold
+        return json.dumps(batch)
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 def _columns(text: str) -> list[tuple[str, str]]:
