@@ -12,7 +12,8 @@ import os
 import sys
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -219,10 +220,11 @@ _IN_HAND = _Now("horae_runs_in_hand", "Runs that the worker of this process is w
 _SLOTS = _Now("horae_worker_slots", "How many it works on at most.")
 
 
-def attempts_started(attempts: Iterable[tuple[str, int | None]]) -> None:
+def attempts_started(attempts: Sequence[tuple[str, int | None]]) -> None:
     """Each as the type of its job, and how late it is in microseconds; None of one that is not its run's first."""
-    for type_, late_us in attempts:
-        _STARTED.add(1, type_)
+    for type_, n in Counter(type_ for type_, _ in attempts).items():
+        _STARTED.add(n, type_)
+    for _, late_us in attempts:
         if late_us is not None:
             _LATENESS.add(late_us / 1e6)
 
@@ -232,8 +234,8 @@ def attempt_took(type_: str, seconds: float) -> None:
 
 
 def runs_ended(statuses: Iterable[str]) -> None:
-    for status in statuses:
-        _ENDED.add(1, status)
+    for status, n in Counter(statuses).items():
+        _ENDED.add(n, status)
 
 
 def attempts_requeued(reasons: Iterable[str | None]) -> None:

@@ -5,13 +5,13 @@ import gzip
 import re
 import socket
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from msgspec.structs import replace
 
 from horae import __version__
 from horae.core.egress import allow_ranges, literal_address

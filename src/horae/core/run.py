@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import sha256
+from typing import NamedTuple
 
 from horae.core.job import Definition, Retry
 
@@ -94,8 +94,7 @@ def backfill_key(due_us: int) -> str:
     return f"backfill:{due_us}"
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """What a worker knows of the attempt it just made."""
 
     run_id: str
@@ -103,8 +102,7 @@ class Attempt:
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Where a run goes after an attempt: to its end (`status`), or back to the queue after `delay_us`."""
 
     status: str | None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from horae.core.egress import Allow, Proxy
 from horae.core.targets import BODILESS, BROKEN_HEADER, NOT_IN_HEADERS, Expect, read_expect

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Request:
+
+class Request(Struct, frozen=True):
     """One attempt of one run, as an executor sees it. `target` and `payload` are already validated."""
 
     run_id: str
@@ -19,13 +19,16 @@ class Request:
     fence: int
     scheduled_for_us: int
     timeout_seconds: float
-    target: Mapping[str, Any] = field(repr=False)
-    payload: Any = field(repr=False)
-    upstream: Mapping[str, Any] | None = field(default=None, repr=False)
+    target: Mapping[str, Any]
+    payload: Any
+    upstream: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        """Without what may hold a secret."""
+        return f"Request(run_id={self.run_id!r}, job_name={self.job_name!r}, attempt={self.attempt})"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How one attempt ended. `reason` is a code of the closed list when it did not succeed. `is_unsent`: nothing was
     done at all, so it does not count as an attempt.
     """

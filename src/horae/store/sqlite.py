@@ -11,6 +11,7 @@ import fcntl
 import os
 import queue
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ T = TypeVar("T")
 MINIMUM_VERSION = (3, 38, 0)  # for ->> and RETURNING
 GROUP = 256
 VIEWERS = 2
+# Between two statements its thread wants the interpreter for some microseconds; a busy loop kept it for 5 ms each time.
+SWITCH_SECONDS = 0.0005
 # A checkpoint every 40 MB, not every 4: it waits for the disk twice, and everybody waits for it.
 PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=OFF", "cache_size=-65536", "wal_autocheckpoint=10000")
 
@@ -53,6 +56,7 @@ class SqliteDatabase:
         self._reads, self._views = self._writes, self._writes
         self._threads = [_Thread("horae-sqlite-writer", self._connection, self._writes, group=GROUP)]
         if path != ":memory:":
+            sys.setswitchinterval(SWITCH_SECONDS)
             self._reads, self._views = queue.SimpleQueue(), queue.SimpleQueue()
             for items in (self._reads, *[self._views] * VIEWERS):
                 reader = Connection(path, now_us)

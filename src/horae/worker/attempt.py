@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from horae.core.job import Definition
 from horae.core.run import Attempt, judge
@@ -151,6 +151,8 @@ def clean(text: str, cap: int) -> str:
 
 class Output:
     """Takes an attempt's output while it runs, up to a cap."""
+
+    __slots__ = ("_claimed", "_redactor", "_results", "_seq", "_size")
 
     def __init__(self, results: Results, claimed: Claimed, redactor: Redactor | None = None) -> None:
         self._results = results

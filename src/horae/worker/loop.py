@@ -177,14 +177,15 @@ class Worker:
             raise
         if worker != self.id:
             return
-        attempts_started((definition.type, late_us(run)) for run, definition, _, _ in opened)
-        now = asyncio.get_running_loop().time()
+        attempts_started([(definition.type, late_us(run)) for run, definition, _, _ in opened])
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         for run, definition, request, secrets in opened:
             if isinstance(request, Outcome):
                 report(self.results, run, definition, request)
                 continue
             redactor = Redactor(secrets) if secrets else None
-            task = asyncio.create_task(self._attempt(run, definition, request, redactor), name=run.run_id)
+            task = loop.create_task(self._attempt(run, definition, request, redactor), name=run.run_id)
             self._held[run.run_id] = _Held(run, task, now + request.timeout_seconds + OVERTIME_SECONDS)
             task.add_done_callback(self._finished)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -30,19 +29,19 @@ class Opener:
     def __init__(self, store: ClaimStore, secrets: Secrets) -> None:
         self._store = store
         self._secrets = secrets
-        self._kept: OrderedDict[Version, Spec] = OrderedDict()
+        self._kept: dict[Version, Spec] = {}
 
     async def open(self, claimed: list[Claimed]) -> list[Opened]:
-        specs = await self.specs({(run.job_id, run.version) for run in claimed})
+        versions = [(run.job_id, run.version) for run in claimed]
+        specs = await self.specs(versions)
         parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
         upstream = await self._store.results_of(parents) if parents else {}
-        found = await self._secrets.fetch(
-            (run.tenant, name) for run in claimed for name in specs[run.job_id, run.version].secrets
-        )
+        pairs = list(zip(claimed, (specs[version] for version in versions), strict=True))
+        wanted = {(run.tenant, name) for run, spec in pairs for name in spec.secrets}
+        found = await self._secrets.fetch(wanted) if wanted else {}
         opened = []
-        for run in claimed:
-            definition, names = specs[run.job_id, run.version]
-            secrets = {name: found[run.tenant, name] for name in names if (run.tenant, name) in found}
+        for run, (definition, names) in pairs:
+            secrets = {name: found[run.tenant, name] for name in names if (run.tenant, name) in found} if names else {}
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
             is_complete = len(secrets) == len(names)
             request = request_of(run, definition, given, secrets) if is_complete else no_secret(names - secrets.keys())
@@ -51,14 +50,18 @@ class Opener:
 
     async def specs(self, wanted: Iterable[Version]) -> dict[Version, Spec]:
         """Of each version; from the store only if it has not been asked for of late."""
-        wanted = set(wanted)
-        # Asked one by one: a set operation with the keys of the cache may walk all of it.
-        found = {key: self._kept[key] for key in wanted if key in self._kept}
-        if missing := wanted - found.keys():
-            found |= {key: read_spec(text) for key, text in (await self._store.specs(sorted(missing))).items()}
-        for key, spec in found.items():
-            self._kept[key] = spec
-            self._kept.move_to_end(key)
-        while len(self._kept) > SPECS_KEPT:
-            self._kept.popitem(last=False)
+        found: dict[Version, Spec] = {}
+        missing: set[Version] = set()
+        for version in wanted:
+            spec = self._kept.get(version)
+            if spec is None:
+                missing.add(version)
+            else:
+                found[version] = spec
+        if missing:
+            read = {version: read_spec(text) for version, text in (await self._store.specs(sorted(missing))).items()}
+            found |= read
+            self._kept |= read
+            while len(self._kept) > SPECS_KEPT:
+                del self._kept[next(iter(self._kept))]
         return found

@@ -185,7 +185,7 @@ class RemoteWorkers:
         except BaseException:
             await self._give_back(worker, claimed)
             raise
-        attempts_started((definition.type, late_us(run)) for run, definition, _, _ in opened)
+        attempts_started([(definition.type, late_us(run)) for run, definition, _, _ in opened])
         ready, ends = [], _Ends()
         for run, definition, request, _ in opened:
             if isinstance(request, Outcome):
