@@ -217,7 +217,7 @@ def waiting_lines(prefixes: list[str]) -> Steps[Lines]:
 @statement
 def claim_postgres(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
     rows = yield CLAIM(worker=worker, share=shares)
-    return [Claimed(*row.values()) for row in rows]
+    return [Claimed._make(row.values()) for row in rows]
 
 
 @transaction
@@ -243,7 +243,7 @@ def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[Gated]:
         return Gated([], skipped)
     fence = yield from _fence(len(start))
     rows = yield START(worker=worker, fence=fence, chosen=[(id_, place) for place, id_ in enumerate(start, 1)])
-    return Gated([Claimed(*row.values()) for row in rows], skipped)
+    return Gated([Claimed._make(row.values()) for row in rows], skipped)
 
 
 @transaction
