@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -69,6 +70,16 @@ def test_a_bench_refuses_a_database_that_holds_jobs(tmp_path: Path, postgres_dat
     assert done.code == 4
     assert "holds jobs of horae" in done.err
     assert on_server(postgres_database, "SELECT count(*) FROM jobs") == 3
+
+
+async def test_a_bench_refuses_a_database_where_another_runs(tmp_path: Path, postgres_database: str) -> None:
+    async with Place(postgres_database).alone():
+        done = await asyncio.to_thread(
+            Shell(tmp_path, None), "bench", "--url", postgres_database, "--quick", "--case", "plan"
+        )
+
+    assert done.code == 4
+    assert "A benchmark runs in this database" in done.err
 
 
 def test_a_bench_works_beside_an_empty_horae(tmp_path: Path, postgres_database: str) -> None:

@@ -18,6 +18,8 @@ from horae.store.sqlite import Connection, SqliteDatabase, system_now_us
 from horae.store.store import Store, open_store
 
 SCHEMA = "horae_bench"
+LOCK = 7451
+IN_USE = "database_in_use"
 RETENTION_US = 30 * 86_400_000_000
 
 
@@ -34,12 +36,18 @@ class Place:
         else:
             self.url = f"sqlite:///{given.removeprefix('sqlite:///')}"
 
-    async def check(self) -> None:
-        """Refuses a database that somebody uses."""
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Refuses a database that somebody uses, another benchmark too."""
         if self.dialect == "sqlite":
             self._check_file()
+            yield
             return
         async with self._raw() as connection:
+            if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
+                raise Conflict(
+                    "A benchmark runs in this database: wait for its end, or name another with --url.", IN_USE
+                )
             for (schema,) in await connection.fetch(
                 "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> $1", SCHEMA
             ):
@@ -48,8 +56,9 @@ class Place:
                     raise Conflict(
                         f"The schema {schema} of this database holds jobs of horae. A benchmark would take its time "
                         "from them: name another database with --url.",
-                        "database_in_use",
+                        IN_USE,
                     )
+            yield
 
     def _check_file(self) -> None:
         path = self._path

@@ -224,15 +224,15 @@ ONCE = frozenset({"lateness", "idle", "jobs", "backlog", "history", "tenants", "
 
 async def run(bench: Bench, cases: Sequence[str]) -> None:
     """Round by round, so that what disturbs the machine for a while disturbs all of them."""
-    await bench.place.check()
-    try:
-        for number in range(1, bench.size.rounds + 1):
-            for name in cases:
-                if number == 1 or name not in ONCE:
-                    bench.tell(f"round {number} of {bench.size.rounds}: {name} on {bench.place.dialect}")
-                    await attempt(bench, name)
-    finally:
-        await bench.place.wipe()
+    async with bench.place.alone():
+        try:
+            for number in range(1, bench.size.rounds + 1):
+                for name in cases:
+                    if number == 1 or name not in ONCE:
+                        bench.tell(f"round {number} of {bench.size.rounds}: {name} on {bench.place.dialect}")
+                        await attempt(bench, name)
+        finally:
+            await bench.place.wipe()
     add_path(bench.figures, bench.place.dialect)
 
 
