@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from horae.api.body import MOST_BATCH_BYTES, check_instant, check_items, read_fields, require
+from horae.api.hints import at
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, get, post
 from horae.api.query import (
     ATTEMPT,
@@ -61,7 +62,8 @@ class Runs:
         ]
 
     async def list(self, call: Call) -> Reply:
-        runs, cursor = await list_runs(self._views, call, call.query.get("job"))
+        with at("/query/job"):
+            runs, cursor = await list_runs(self._views, call, call.query.get("job"))
         return Reply({"runs": runs, "next_cursor": cursor})
 
     async def create_many(self, call: Call) -> Reply:
@@ -74,7 +76,8 @@ class Runs:
             for index, item in enumerate(fields["runs"])
         ]
         found.finish()
-        run_ids = await self._commands.runs.trigger(call.caller, fields["job"], requests, call.once)
+        with at("/job"):
+            run_ids = await self._commands.runs.trigger(call.caller, fields["job"], requests, call.once, "/runs/{}")
         return Reply({"created": len(run_ids), "run_ids": run_ids}, 202)
 
     async def get(self, call: Call) -> Reply:

@@ -67,7 +67,7 @@ def _check(job: Backfill, wish: BackfillRequest) -> None:
         raise Invalid([Fault("/to", detail, "A backfill is about the past: end it now or earlier.")])
     if job.definition.overlap in ("skip", "replace") and not wish.is_dry:
         detail = f'All but one of these runs would be given up: the job has overlap "{job.definition.overlap}".'
-        raise Conflict(f'{detail} Set overlap to "queue" or "allow" first.', "overlap")
+        raise Conflict(detail, "overlap", hint=f'PATCH /jobs/{job.definition.name} {{"overlap": "queue"}} first.')
 
 
 def _slices(job: Backfill, from_us: int, to_us: int) -> Iterator[tuple[int, list[int]]]:

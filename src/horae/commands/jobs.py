@@ -156,13 +156,14 @@ def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:
 def _answer(saved: dict[str, Any]) -> str | HoraeError:
     if "job_id" in saved:
         return str(saved["job_id"])
+    hint = saved.get("hint", "")  # What was kept by an older release has none.
     if saved["code"] == "quota_jobs":
-        return Denied(saved["detail"], saved["code"])
+        return Denied(saved["detail"], saved["code"], hint=hint)
     if saved["code"] == "quota_queued":
-        return Limited(saved["detail"], saved["code"], 1)
+        return Limited(saved["detail"], saved["code"], 1, hint=hint)
     if saved["faults"]:
         return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
-    return Conflict(saved["detail"], saved["code"])
+    return Conflict(saved["detail"], saved["code"], hint=hint)
 
 
 def _is_whole(word: str, document: dict[str, Any]) -> bool:

@@ -30,9 +30,12 @@ class RunCommands:
         self._new_id = new_id
         self._wake = wake
 
-    async def trigger(self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None) -> list[str]:
+    async def trigger(
+        self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None, place: str = ""
+    ) -> list[str]:
+        """`place` is where each request stands in the body, with its number for `{}`."""
         for number, request in enumerate(requests):
-            check_payload(caller, request.payload, "/payload" if len(requests) == 1 else f"/runs/{number}/payload")
+            check_payload(caller, request.payload, f"{place.format(number)}/payload")
         runs = [
             NewRun("manual", f"manual:{self._new_id()}", request.run_at_us, request.priority, request.payload)
             for request in requests

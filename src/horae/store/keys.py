@@ -98,7 +98,7 @@ def rotate(tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int) -
     """A new key with the same rights; the old one goes on for `overlap_us`. What `key` says of rights is not read."""
     old = yield from _lock(tenant, key_id)
     if old["revoked_us"] is not None:
-        raise Conflict(f"Key {key_id} was revoked: make a new one with POST /keys.", "key_revoked")
+        raise Conflict(f"Key {key_id} was revoked.", "key_revoked", hint="Make a new one with POST /keys.")
     new = NewKey(
         key.id,
         old["name"],

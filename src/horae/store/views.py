@@ -8,7 +8,7 @@ from __future__ import annotations
 from horae.core.errors import NotFound
 from horae.core.run import first_id_at
 from horae.store.database import NOW, Row, Rows, Statement, Steps, reading, viewing
-from horae.store.jobs import FIND
+from horae.store.jobs import FIND, no_job
 from horae.store.waiting import with_reasons
 
 # A job's status is read off its rows: a schedule with nothing left and nothing live is completed.
@@ -128,7 +128,7 @@ def find(tenant: str, word: str) -> Steps[str]:
     if not found:
         gone = yield DELETED(tenant=tenant, name=word)
         more = f" One of this name was deleted: ask for {gone[0]['id']}." if gone else ""
-        raise NotFound(f'There is no job "{word}".{more}')
+        raise (yield from no_job(tenant, word, more))
     return str(found[0]["id"])
 
 
