@@ -77,7 +77,9 @@ class Runs:
         ]
         found.finish()
         with at("/job"):
-            run_ids = await self._commands.runs.trigger(call.caller, fields["job"], requests, call.once, "/runs/{}")
+            run_ids = await self._commands.runs.trigger(
+                call.caller, fields["job"], requests, call.once, place="/runs/{}"
+            )
         return Reply({"created": len(run_ids), "run_ids": run_ids}, 202)
 
     async def get(self, call: Call) -> Reply:

@@ -117,12 +117,20 @@ class JobCommands:
         return await self.change(caller, word, document, once, None), False  # somebody else was faster
 
     async def pause(
-        self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
+        self,
+        caller: Caller,
+        word: str,
+        until_us: int | None,
+        reason: str | None,
+        once: Once | None,
+        base_version: int | None = None,
     ) -> str:
-        return await self._store.pause_job(caller.asked(once), caller.tenant, word, caller.actor, until_us, reason)
+        return await self._store.pause_job(
+            caller.asked(once), caller.tenant, word, caller.actor, until_us, reason, base_version
+        )
 
-    async def resume(self, caller: Caller, word: str, once: Once | None) -> str:
-        job_id = await self._store.resume_job(caller.asked(once), caller.tenant, word, caller.actor)
+    async def resume(self, caller: Caller, word: str, once: Once | None, base_version: int | None = None) -> str:
+        job_id = await self._store.resume_job(caller.asked(once), caller.tenant, word, caller.actor, base_version)
         self._wake()
         return job_id
 

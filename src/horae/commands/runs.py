@@ -31,7 +31,14 @@ class RunCommands:
         self._wake = wake
 
     async def trigger(
-        self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None, place: str = ""
+        self,
+        caller: Caller,
+        word: str,
+        requests: list[RunRequest],
+        once: Once | None,
+        base_version: int | None = None,
+        *,
+        place: str = "",
     ) -> list[str]:
         """`place` is where each request stands in the body, with its number for `{}`."""
         for number, request in enumerate(requests):
@@ -40,7 +47,7 @@ class RunCommands:
             NewRun("manual", f"manual:{self._new_id()}", request.run_at_us, request.priority, request.payload)
             for request in requests
         ]
-        run_ids = await self._store.trigger(caller.asked(once), caller.tenant, word, runs)
+        run_ids = await self._store.trigger(caller.asked(once), caller.tenant, word, runs, base_version)
         self._wake()
         return run_ids
 

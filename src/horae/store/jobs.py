@@ -12,7 +12,7 @@ import msgspec
 from horae.core.answered import Standing
 from horae.core.checks import nearest
 from horae.core.document import first_due, render_definition, schedule_of, schedule_type
-from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound
+from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound, Stale
 from horae.core.job import PRIORITY_NUMBER, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import Schedule, next_after
@@ -335,13 +335,23 @@ def hold_alive(tenant: str, word: str) -> Steps[Held]:
     return held
 
 
-def open_runs(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
+def check_version(row: Row, base_version: int | None) -> None:
+    """Of a job that somebody has seen before."""
+    if base_version is not None and base_version != row["version"]:
+        raise Stale(f'Job "{row["name"]}" is now version {row["version"]}; you have seen version {base_version}.')
+
+
+def open_runs(
+    tenant: str, word: str, runs: list[NewRun], base_version: int | None = None
+) -> Steps[tuple[Row, list[str]]]:
+    """The job, and the ids of its new runs."""
     found = yield FIND(tenant=tenant, word=word)
     if not found:
         raise (yield from no_job(tenant, word))
     row = (yield READ(id=found[0]["id"]))[0]
     if row["state"] == "deleted":
         raise Conflict(f'Job "{row["name"]}" was deleted.', "job_deleted")
+    check_version(row, base_version)
     known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
     now_us = known["now_us"]
     yield from reserve_queued(tenant, len(runs), known["max_queued"], now_us)
@@ -356,4 +366,4 @@ def open_runs(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
             (id_, row["id"], run.cause, PRIORITY_NUMBER[priority], bucket, due_us, due_us, run.payload, run.parent_id)
         )
     opened = yield OPEN_RUNS(n=rows)
-    return [new["id"] for new in opened]
+    return row, [new["id"] for new in opened]
