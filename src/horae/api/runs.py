@@ -104,12 +104,14 @@ class Runs:
         row, _ = await self._views.run(call.caller.tenant, call.word("run"))
         if call.query.get("follow"):
             return StreamingResponse(self._follow(call), media_type="text/event-stream")
-        return StreamingResponse(self._texts(row["id"], call.query.get("attempt")), media_type="text/plain")
+        return StreamingResponse(
+            self._texts(row["tenant"], row["id"], call.query.get("attempt")), media_type="text/plain"
+        )
 
-    async def _texts(self, run_id: str, only: int | None) -> AsyncIterator[str]:
+    async def _texts(self, tenant: str, run_id: str, only: int | None) -> AsyncIterator[str]:
         attempt, seq = only or 0, -1
         while True:
-            chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
+            chunks = await self._views.logs(tenant, run_id, attempt, seq, LOG_PAGE)
             for chunk in chunks:
                 attempt, seq = chunk["attempt"], chunk["seq"]
                 if only is not None and attempt != only:
@@ -132,7 +134,7 @@ class Runs:
             try:
                 # The run first: its output is complete by the time it is seen to be over.
                 row, _ = await self._views.run(tenant, run_id)
-                chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
+                chunks = await self._views.logs(tenant, run_id, attempt, seq, LOG_PAGE)
             except Unavailable:
                 return
             if not is_over(row) and (state := state_answer(row)) != told:

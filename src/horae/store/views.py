@@ -76,7 +76,7 @@ ORDER BY attempt
 LOGS = Statement("""
 SELECT attempt, seq, text
 FROM logs
-WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
+WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq) AND (tenant IS NULL OR tenant = :tenant)
 ORDER BY attempt, seq
 LIMIT :most
 """)
@@ -169,9 +169,9 @@ def run(tenant: str, run_id: str) -> Steps[tuple[Row, Rows]]:
 
 
 @viewing
-def logs(run_id: str, attempt: int, seq: int, most: int) -> Steps[Rows]:
+def logs(tenant: str, run_id: str, attempt: int, seq: int, most: int) -> Steps[Rows]:
     """Chunks after (attempt, seq), in order."""
-    return (yield LOGS(run_id=run_id, attempt=attempt, seq=seq, most=most))
+    return (yield LOGS(tenant=tenant, run_id=run_id, attempt=attempt, seq=seq, most=most))
 
 
 @viewing
