@@ -134,10 +134,11 @@ def find(tenant: str, word: str) -> Steps[str]:
 
 @viewing
 def job(tenant: str, word: str) -> Steps[Row]:
-    """One job, with its latest run as `latest` (or None)."""
+    """One job, with its latest run as `latest` (or None). Lists do not tell what a run waits for."""
     id_ = yield from find(tenant, word)
-    row = (yield JOB(id=id_))[0]
-    return (yield from with_latest(tenant, [row]))[0]
+    (row,) = yield from with_latest(tenant, (yield JOB(id=id_)))
+    latest = [row["latest"]] if row["latest"] else []
+    return {**row, "latest": next(iter((yield from with_reasons(tenant, latest))), None)}
 
 
 def with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
