@@ -29,7 +29,7 @@ from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, s
 from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.commands import Commands, RunRequest
 from horae.core.checks import FIELDS, Collector, check_size, short_text
-from horae.core.document import LATE_US
+from horae.core.compiled import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
 from horae.core.sound import unsound

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from horae.commands.caller import Caller
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Fault, Invalid, Stale
 from horae.core.job import Priority

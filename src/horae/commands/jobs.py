@@ -13,7 +13,8 @@ from horae.commands.caller import Caller, check_payload
 from horae.commands.named import check_secrets, with_calendars, with_known_secrets
 from horae.core.aliases import WHOLE
 from horae.core.answered import Standing
-from horae.core.document import change_job, first_due, schedule_of, schedule_type
+from horae.core.compiled import first_due, schedule_of, schedule_type
+from horae.core.document import change_job
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, Limited, NotFound
 from horae.core.job import Definition

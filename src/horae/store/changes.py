@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from horae.core.audit import difference
-from horae.core.document import render_definition, schedule_of
+from horae.core.compiled import schedule_of
+from horae.core.document import render_definition
 from horae.core.duration import format_instant
 from horae.core.errors import Invalid
 from horae.core.job import Definition

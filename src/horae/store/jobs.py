@@ -11,7 +11,8 @@ import msgspec
 
 from horae.core.answered import Standing
 from horae.core.checks import nearest
-from horae.core.document import first_due, render_definition, schedule_of, schedule_type
+from horae.core.compiled import first_due, schedule_of, schedule_type
+from horae.core.document import render_definition
 from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound, Stale
 from horae.core.job import PRIORITY_NUMBER, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
