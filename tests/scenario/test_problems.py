@@ -132,6 +132,33 @@ async def test_what_is_not_there_is_named_with_where_to_look(
     assert (fault["pointer"], fault["hint"]) == (pointer, hint)
 
 
+async def test_names_of_another_tenant_are_not_told(api: Api):
+    await api.post("jobs", json={"name": "weekly-invoice", "type": "noop"}, headers={"X-Horae-Tenant": "theirs"})
+
+    (fault,) = assert_problem(await api.get("jobs/wekly-invoice"), 404, "not_found")["errors"]
+
+    assert fault["hint"] == "GET /jobs shows them all."
+
+
+@on_one_store
+@pytest.mark.parametrize("query", ["", "?atomic=true"])
+async def test_every_refused_line_of_a_batch_has_a_way_out(api: Api, query: str):
+    lines = [b'{"name": "a", "type": "noop"}', b"nonsense", b'{"name": "' + b"x" * (1 << 20) + b'"}', b'{"nam": 1}']
+    lines += [lines[0]]
+    answer = await api.post(
+        f"/jobs:batch{query}", content=b"\n".join(lines), headers={"Content-Type": "application/x-ndjson"}
+    )
+
+    errors = [each["error"] for each in answer.json()["results"] if "error" in each]
+    told = [error["code"] for error in errors]
+    if query:
+        assert told == ["batch_refused", "not_json", "too_large", "batch_refused", "batch_refused"]
+    else:
+        assert told == ["not_json", "too_large", "invalid", "name_taken"]
+    for error in errors:
+        assert_helpful(error)
+
+
 @on_one_store
 async def test_a_method_that_a_path_has_not_is_answered_with_those_it_has(api: Api):
     (fault,) = assert_problem(await api.delete("jobs"), 405, "method_not_allowed")["errors"]

@@ -29,6 +29,7 @@ COMMANDS = {
     "POST /runs/*/retry": "horae run retry *",
     "POST /runs/*/cancel": "horae run cancel *",
     "POST /keys": "horae key create NAME --role ROLE",
+    "POST /keys/*/rotate": "horae key rotate *",
     "POST /webhooks": "horae webhook create NAME --to URL --event EVENT",
     "PUT /calendars/*": "horae calendar set *",
     "PUT /secrets/*": "horae secret set *",

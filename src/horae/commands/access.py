@@ -7,6 +7,7 @@ from typing import Any
 
 from horae.commands.caller import Caller
 from horae.core.access import KEY_BYTES, key_hash, key_prefix, key_text
+from horae.core.errors import Conflict
 from horae.ports import KeyStore, MadeKey, NewKey, Once, QueueStore, TenantStore
 from horae.vault import Vault
 
@@ -24,12 +25,12 @@ class KeyCommands:
         """The id of the new key, and the key itself, which is shown only now, and to a repeat of this request."""
         key, new = self._new(caller, once, **fields)
         made = await self._store.create_key(caller.asked(once), caller.tenant, caller.actor, new)
-        return made["key_id"], self._shown(caller, key, made)
+        return self._shown(caller, key, made)
 
     async def rotate(self, caller: Caller, key_id: str, overlap_us: int, once: Once | None) -> tuple[str, str]:
         key, new = self._new(caller, once)
         made = await self._store.rotate_key(caller.asked(once), caller.tenant, caller.actor, key_id, new, overlap_us)
-        return made["key_id"], self._shown(caller, key, made)
+        return self._shown(caller, key, made)
 
     async def revoke(self, caller: Caller, key_id: str) -> str:
         return await self._store.revoke_key(caller.asked(None), caller.tenant, key_id)
@@ -40,11 +41,14 @@ class KeyCommands:
         sealed = self._vault.seal(key, caller.tenant, "key", key_id) if once is not None else None
         return key, NewKey(key_id, prefix=key_prefix(key), hash=key_hash(key), sealed=sealed, **about)
 
-    def _shown(self, caller: Caller, key: str, made: MadeKey) -> str:
+    def _shown(self, caller: Caller, key: str, made: MadeKey | str) -> tuple[str, str]:
         """Somebody whose connection broke has no other way to the key than to ask again."""
+        if isinstance(made, str):  # kept by an earlier release, without the key
+            hint = f"Have a new one in its place: POST /keys/{made}/rotate."
+            raise Conflict(f"Key {made} was made by this request, and shown once.", hint=hint)
         if made["sealed"] is None:
-            return key
-        return self._vault.open(made["sealed"], caller.tenant, "key", made["key_id"])
+            return made["key_id"], key
+        return made["key_id"], self._vault.open(made["sealed"], caller.tenant, "key", made["key_id"])
 
 
 class TenantCommands:

@@ -12,6 +12,7 @@ from horae.api.access import KeyAccess
 from horae.core.access import key_hash
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
+from tests.conformance.test_access_store import run_sql
 from tests.scenario.access.doors import ADMIN, Client, client, closed, new_key, on_one_store, problem
 from tests.scenario.conftest import app_over
 
@@ -56,6 +57,16 @@ async def test_a_key_whose_answer_was_lost_is_had_by_a_repeat_and_opens_the_door
     async with client(app, second["key"]) as user:
         assert (await user.get("/jobs")).status_code == 200
     assert len((await admin.get("/keys")).json()["keys"]) == 2
+
+
+async def test_a_key_that_an_earlier_release_made_is_not_shown_again_and_says_so(admin: Client, store: Store):
+    once, document = {"Idempotency-Key": "old"}, {"name": "ci", "role": "viewer"}
+    made = (await admin.post("/keys", json=document, headers=once)).json()["key_id"]
+    await run_sql(store, "UPDATE idempotency SET result = :result", result=f'"{made}"')
+
+    (fault,) = problem(await admin.post("/keys", json=document, headers=once), 409, "conflict")["errors"]
+
+    assert f"POST /keys/{made}/rotate" in fault["hint"]
 
 
 async def everything_in(store: Store) -> str:
