@@ -19,7 +19,8 @@ from typing import Any
 
 import asyncpg
 
-from horae.core.document import parse_job, schedule_of
+from horae.core.compiled import schedule_of
+from horae.core.document import parse_job
 from horae.core.job import shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import upcoming

@@ -428,7 +428,7 @@ export type KeyShown = {
   expires_at: string | null;
   last_used_at: string | null;
   revoked_at: string | null;
-  key: string | null;
+  key: string;
 };
 
 export type Left = {

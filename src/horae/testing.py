@@ -210,7 +210,7 @@ class Horae:
         return run_id
 
     async def logs(self, run_id: str) -> str:
-        return "".join(row["text"] for row in await self.store.logs(run_id, 0, -1, 10_000))
+        return "".join(row["text"] for row in await self.store.logs(self.caller.tenant, run_id, 0, -1, 10_000))
 
     @property
     def now(self) -> datetime:

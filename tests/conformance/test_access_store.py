@@ -10,7 +10,7 @@ import pytest
 
 from horae.core.access import key_hash
 from horae.core.errors import Denied, Limited
-from horae.ports import Again, Asked, NewJob, NewKey, NewRun, NewWebhook
+from horae.ports import Again, Asked, LogChunk, NewJob, NewKey, NewRun, NewWebhook
 from horae.store import quotas
 from horae.store.database import Statement, transaction
 from horae.store.postgres import PostgresDatabase
@@ -245,7 +245,7 @@ WALLED = {
     "api_keys", "attempts", "audit", "audit_heads", "calendars", "dead_letters", "deliveries", "events", "history",
     "idempotency",
     "job_labels", "job_versions", "jobs",
-    "job_calendars", "limits", "runs", "secrets", "tenants", "usage", "watches", "webhooks",
+    "job_calendars", "limits", "logs", "runs", "secrets", "tenants", "usage", "watches", "webhooks",
 }  # fmt: skip
 
 
@@ -259,6 +259,12 @@ async def test_s17_the_role_of_the_api_is_shown_nothing_without_a_tenant(
     run = await world.run_now(job)
     (claimed,) = await world.claim()
     await store.requeue("w1", [Again(run, claimed.token, 0, "exception", None)])
+    await store.add_logs([LogChunk(run, 1, 1, "one", TENANT), LogChunk(run, 1, 2, "theirs", "other")])
+    await run_sql(
+        store,
+        "INSERT INTO logs (run_id, attempt, seq, at_us, text) SELECT id, 1, 3, 0, 'of an earlier release' FROM runs "
+        "UNION ALL SELECT 'nobodys', 1, 3, 0, 'of an earlier release'",
+    )
     connection = await asyncpg.connect(postgres_database)
     owner = await connection.fetchval("SELECT current_user")
     await connection.execute(f'SET ROLE "{owner}_api"')
@@ -274,6 +280,11 @@ async def test_s17_the_role_of_the_api_is_shown_nothing_without_a_tenant(
     shown = await seen()
     assert (shown["jobs"], shown["api_keys"], shown["job_labels"], shown["audit"]) == (1, 1, 1, 1)
     assert (shown["job_versions"], shown["attempts"]) == (1, 1)
+    assert [row["seq"] for row in await connection.fetch("SELECT seq FROM logs ORDER BY seq")] == [1, 3]
+    with pytest.raises(asyncpg.exceptions.InsufficientPrivilegeError, match="row-level security"):
+        await connection.execute(
+            "INSERT INTO logs (run_id, attempt, seq, at_us, text, tenant) VALUES ('x', 1, 1, 0, '', 'other')"
+        )
     with pytest.raises(asyncpg.exceptions.InsufficientPrivilegeError, match="row-level security"):
         await connection.execute("INSERT INTO limits (tenant, queue, is_paused) VALUES ('other', '', true)")
     with pytest.raises(asyncpg.exceptions.InsufficientPrivilegeError):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from horae.store import job_lists
+from horae.store.database import Statement, transaction
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import TENANT, World, count_queries
@@ -92,3 +93,56 @@ async def test_jobs_are_found_late_whether_few_runs_wait_or_many(
             "name", frozenset({"health late" if rare > 3 else "health very late"}), is_descending=False, has_place=False
         )
         assert statement in [query.statement for query in asked]
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+@pytest.mark.parametrize("walk", ["name", "updated", "timers"])
+async def test_the_few_late_jobs_are_found_from_what_is_late_and_not_by_a_look_at_every_job(
+    store: Store, walk: str
+) -> None:
+    statement = job_lists.statement_of(walk, frozenset({"health late"}), is_descending=False, has_place=False)
+
+    plan = await plan_of(store, statement)
+
+    assert any("d USING" in step and "timers_by_due (due_us<?)" in step for step in plan), plan
+    assert any("j USING" in step and "(id=?)" in step for step in plan), plan
+    assert not any("j USING" in step and "(tenant=?" in step for step in plan), plan
+
+
+@pytest.mark.parametrize("dialect", ["sqlite"])
+async def test_many_late_jobs_in_time_order_are_walked_by_their_timers(store: Store) -> None:
+    names = frozenset({"health very late"})
+    plan = await plan_of(store, job_lists.statement_of("timers", names, is_descending=False, has_place=False))
+
+    assert not any("j USING" in step and "(tenant=?" in step for step in plan), plan
+    assert any("t USING" in step and "timers_by_due" in step for step in plan), plan
+
+
+async def test_many_late_runs_of_one_job_are_one_late_job(
+    store: Store, world: World, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_lists, "RARE", 3)
+    late = await world.job(name="late")
+    await world.job(name="well")
+    for number in range(5):
+        await world.run_now(late, f"{number}", due_us=clock.now_us)
+    await clock.advance(300)
+
+    with count_queries(store) as asked:
+        found, _ = await all_pages(store, {"health": "late"}, "name", 100)
+
+    assert found == [late]
+    used = job_lists.statement_of("name", frozenset({"health late"}), is_descending=False, has_place=False)
+    assert used in [query.statement for query in asked]
+
+
+async def plan_of(store: Store, statement: Statement) -> list[str]:
+    @transaction
+    def steps() -> Any:
+        explained = Statement(f"EXPLAIN QUERY PLAN {statement.text}")
+        return [str(row["detail"]) for row in (yield explained(**PARAMS))]
+
+    return await store.database.run(steps())
+
+
+PARAMS = {"tenant": TENANT, "now_us": 10**15, "now_id": "z", "late_us": 10**15, "late_id": "z", "most": 100}

@@ -435,12 +435,13 @@ async def test_a_run_that_was_taken_meanwhile_is_not_ended_as_waiting(world: Wor
 
 async def test_output_that_is_sent_again_is_kept_once(world: World, store: Store) -> None:
     run = await world.run_now(await world.job())
-    chunks = [LogChunk(run, 1, 1, "one"), LogChunk(run, 1, 2, "two")]
+    chunks = [LogChunk(run, 1, 1, "one", TENANT), LogChunk(run, 1, 2, "two", TENANT)]
 
     await store.add_logs(chunks)
     await store.add_logs(chunks)
 
-    assert [row["text"] for row in await store.logs(run, 0, 0, 10)] == ["one", "two"]
+    assert [row["text"] for row in await store.logs(TENANT, run, 0, 0, 10)] == ["one", "two"]
+    assert await store.logs("other", run, 0, 0, 10) == []
 
 
 async def test_the_whole_record_can_be_exported_and_verified(world: World, store: Store, clock: StoreClock) -> None:

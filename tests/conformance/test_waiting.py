@@ -84,6 +84,7 @@ async def test_a_waiting_run_says_what_it_waits_for(
     run = await world.run_now(job)
 
     assert (await store.run(TENANT, run))[0]["reason"] == reason
+    assert (await store.job(TENANT, job))["latest"]["reason"] == reason
     assert {row["id"]: row["reason"] for row in await world.runs()}[run] == reason
     assert [row["reason"] for row in await world.runs(job)] == [reason]
     for asked in sorted(HELD_BACK | set(WAITING)):

@@ -44,7 +44,15 @@ def assert_problem(answer: httpx2.Response, status: int, code: str) -> dict[str,
     assert (problem["status"], problem["code"]) == (status, code)
     assert problem["request_id"] == answer.headers["x-request-id"]
     assert all(set(fault) == {"pointer", "detail", "hint"} for fault in problem["errors"])
+    assert_helpful(problem)
     return problem
+
+
+def assert_helpful(problem: dict[str, Any]) -> None:
+    """Whoever is at fault is told where, what, and a way out."""
+    assert (problem["status"] >= 500) or problem["errors"], problem
+    assert all(fault["detail"] and fault["hint"] for fault in problem["errors"]), problem
+    assert all(fault["pointer"].startswith("/") or not fault["pointer"] for fault in problem["errors"]), problem
 
 
 async def failed(api: Api, store: Store, world: World, clock: StoreClock, count: int, **fields: Any) -> list[str]:

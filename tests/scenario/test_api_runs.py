@@ -272,8 +272,8 @@ async def test_logs_are_text_and_can_be_followed_to_the_end(api: Api, world: Wor
     run = await run_now(api)
     claimed = await world.claim()
     texts = [f"line {number}\n" for number in range(450)]
-    await store.add_logs([LogChunk(run, 1, number, text) for number, text in enumerate(texts)])
-    await store.add_logs([LogChunk(run, 2, 1, "second ✓\n")])
+    await store.add_logs([LogChunk(run, 1, number, text, "default") for number, text in enumerate(texts)])
+    await store.add_logs([LogChunk(run, 2, 1, "second ✓\n", "default")])
 
     following = asyncio.create_task(api.get(f"runs/{run}/logs?follow=true"))
     await asyncio.sleep(0.1)

@@ -16,6 +16,7 @@ from horae.api import intake
 from horae.app import Server, _server_config
 from horae.dashboard.static import Page
 from horae.store.store import Store
+from tests.scenario.asking import assert_helpful
 from tests.scenario.conftest import app_over
 
 pytestmark = pytest.mark.parametrize("dialect", ["sqlite"])
@@ -75,6 +76,7 @@ async def test_a_request_that_can_be_read_in_two_ways_is_none(port: int, headers
     ((status, problem),) = await answers(port, b"POST /v1/jobs HTTP/1.1\r\n" + HOST + headers + b"\r\n" + hidden)
 
     assert (status, problem["code"]) == (400, "not_http")
+    assert_helpful(problem)
 
 
 @pytest.mark.parametrize("line", [b"GET * HTTP/1.1", b"OPTIONS * HTTP/1.1", b"GET /%2e%2e/%2e%2e/etc/passwd HTTP/1.1"])
@@ -97,6 +99,7 @@ async def test_a_head_has_its_limit(port: int, head: bytes):
     ((status, problem),) = await answers(port, b"GET /healthz HTTP/1.1\r\n" + HOST + head)
 
     assert (status, problem["code"]) == (431, "head_too_large")
+    assert_helpful(problem)
 
 
 async def test_a_head_that_does_not_come_is_given_up(port: int, monkeypatch: pytest.MonkeyPatch):
@@ -105,6 +108,7 @@ async def test_a_head_that_does_not_come_is_given_up(port: int, monkeypatch: pyt
     ((status, problem),) = await answers(port, b"GET /healthz HTTP/1.1\r\nX-Slow: ")
 
     assert (status, problem["code"]) == (408, "slow_head")
+    assert_helpful(problem)
     assert await answers(port, b"") == []
 
 

@@ -119,7 +119,7 @@ def test_a_job_is_copied_renamed_and_rolled_back(horae: Shell) -> None:
     assert horae.ok("job", "show", "premier", "--fields", "job_id").out == before
 
     (dry,) = horae.ok("job", "rollback", "premier", "--to", "1", "--dry-run", "-o", "json").json["changes"]
-    assert set(dry["after"]) == {"version", "schedule", "retry"}
+    assert set(dry["after"]) == {"name", "version", "schedule", "retry"}
     horae.ok("job", "rollback", "premier", "--to", "1")
     now = horae.ok("job", "show", "premier", "-o", "json").json
     assert (now["name"], now["schedule"], now["retry"]["max_retries"]) == ("premier", "0 9 * * *", 1)

@@ -259,7 +259,7 @@ def test_every_metric_is_documented() -> None:
     assert {name: cells[0] for name, cells in documented.items()} == own
 
 
-CODE_AT = {"Invalid": 1, "Conflict": 1, "Denied": 1, "Limited": 1, "Refused": 1, "_whole": 1}
+CODE_AT = {"Invalid": 1, "Conflict": 1, "Denied": 1, "Limited": 1, "Refused": 1, "_whole": 1, "_refuse": 1}
 # Told at the start of a process, in a table of their own; or never shown under this name.
 AT_START = {"settings", "database_in_use"}
 NEVER_SHOWN = {"error"}
@@ -284,7 +284,7 @@ def _codes_of_errors() -> set[str]:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
-                name = getattr(node.func, "id", "")
+                name = getattr(node.func, "id", getattr(node.func, "attr", ""))
                 keywords = [each.value for each in node.keywords if each.arg == "code"]
                 for code in [*node.args[CODE_AT.get(name, 99) : CODE_AT.get(name, 99) + 1], *keywords]:
                     if name in CODE_AT and isinstance(code, ast.Constant):

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from horae.core.document import cron_expression, render_definition, schedule_of, schedule_type
+from horae.core.compiled import cron_expression, schedule_of, schedule_type
+from horae.core.document import render_definition
 from horae.core.egress import allow_ranges
 from horae.core.job import After, Definition, DstPolicy, Misfire, Retry
 from tests.unit.documents import CONTRACT, FULL, JOB_ID, NOW_US, URL, create, faults_of, pointers_of

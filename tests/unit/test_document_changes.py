@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from horae.core.document import LATE_US, cron_expression, first_due, render_definition, schedule_of, schedule_type
+from horae.core.compiled import LATE_US, cron_expression, first_due, schedule_of, schedule_type
+from horae.core.document import render_definition
 from horae.core.duration import format_instant
 from horae.core.egress import allow_ranges
 from horae.core.errors import Invalid

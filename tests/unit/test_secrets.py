@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horae.core.errors import Conflict
-from horae.core.secrets import MASK, Redactor, fill, fill_url, names_in, stand_in
+from horae.core.secrets import MASK, SHORTEST, Redactor, fill, fill_url, names_in, stand_in
 from horae.core.targets import check_target
+from horae.executors.shell import Output
 from horae.vault import Vault, key_id_of
 
 TARGET = {"url": "https://example.com/{{ secret.A }}", "headers": {"X": "Bearer {{secret.B}}"}, "body": [1, "{{ a }}"]}
@@ -177,6 +178,23 @@ KEY = "SECRETVALUE-0123456789-abcdefghij-KLMNOPQRSTUV"
 )
 def test_what_a_cut_left_of_a_secret_is_masked(text, shown):
     assert Redactor({"KEY": KEY}).torn(text) == shown
+
+
+@pytest.mark.parametrize("piece", [1, 7, 4096])
+@pytest.mark.parametrize("key", [KEY, "PÄSSWÖRT-ÄÖÜ-" * 4])
+def test_a_secret_across_the_place_where_output_is_cut_off_does_not_show_its_beginning(key, piece):
+    for shown in range(0, len(key.encode()), 3):
+        output, redactor = Output(100 + shown), Redactor({"KEY": key})
+        raw = (b"x" * 100 + key.encode() + b"y" * 1000) * 3
+        text = ""
+        for start in range(0, len(raw), piece):
+            output.add(raw[start : start + piece])
+            text += redactor.stream(output.take(is_last=False))
+        text += redactor.stream(output.take(is_last=True)) + redactor.end()
+
+        assert text.endswith("[output truncated]\n")
+        assert key[:SHORTEST] not in text, (shown, text)
+        assert text.startswith("x" * 100)
 
 
 def test_long_texts_of_a_result_are_taken_for_shortened_ones():

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from horae.core.answered import Standing
-from horae.core.document import change_job, cron_expression, parse_job, schedule_of, schedule_type
+from horae.core.compiled import cron_expression, schedule_of, schedule_type
+from horae.core.document import change_job, parse_job
 from horae.core.errors import Invalid
 from horae.core.job import Definition
 from horae.core.schedule import next_after

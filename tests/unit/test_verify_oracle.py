@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horae.core.document import parse_job, schedule_of
+from horae.core.compiled import schedule_of
+from horae.core.document import parse_job
 from horae.core.schedule import next_after
 from horae.store.jobs import encode
 from horae.verify.oracle import due_times

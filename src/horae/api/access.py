@@ -67,9 +67,13 @@ class OpenAccess:
         host = headers.get("host", "")
         origin = headers.get("origin")
         if (origin is not None and _netloc(origin) != host.lower()) or headers.get("sec-fetch-site") == "cross-site":
-            raise Denied("`horae dev` has no keys, so it takes no requests from pages of other sites.")
+            detail = "`horae dev` has no keys, so it takes no requests from pages of other sites."
+            hint = "Use the page at /, curl or the SDK; for other pages run `horae serve`, which has keys."
+            raise Denied(detail, hint=hint, pointer="/headers/Origin")
         if not _is_local(host):
-            raise Denied("`horae dev` has no keys, so it answers to localhost and to addresses, not to other names.")
+            detail = "`horae dev` has no keys, so it answers to localhost and to addresses, not to other names."
+            hint = "Ask 127.0.0.1 instead of the name, or run `horae serve`, which has keys."
+            raise Denied(detail, hint=hint, pointer="/headers/Host")
         return Caller(_tenant(headers, DEFAULT_TENANT), "anonymous", address=address)
 
 
@@ -181,7 +185,8 @@ def check_role(operation: Operation, caller: Caller) -> None:
         raise Refused(403, "role_needed", detail, [Fault("/headers/Authorization", detail, hint)])
     if operation.is_global and not caller.is_keeper:
         detail = f'{who} belongs to tenant "{caller.home}"; this is for admins of "{DEFAULT_TENANT}" alone.'
-        raise Refused(403, "keeper_needed", detail)
+        hint = f'Use a key of the tenant "{DEFAULT_TENANT}" with the role "admin".'
+        raise Refused(403, "keeper_needed", detail, [Fault("/headers/Authorization", detail, hint)])
     scopes = caller.key.scopes if caller.key else ()
     if scopes and operation.scope not in (*scopes, OPEN_SCOPE):
         detail = f'{who} may only use {", ".join(scopes)}; this needs the scope "{operation.scope}".'

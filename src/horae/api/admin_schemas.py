@@ -103,7 +103,7 @@ ADMIN_EXAMPLES: dict[str, Any] = {
 
 ADMIN_SCHEMAS: dict[str, Schema] = {
     "Key": record(_KEY),
-    "KeyShown": record(_KEY | {"key": TEXT_OR_NULL}),
+    "KeyShown": record(_KEY | {"key": TEXT}),
     "KeyList": page("keys", "Key"),
     "NewKey": sent(
         {

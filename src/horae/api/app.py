@@ -33,6 +33,7 @@ from horae.api.dead_letters import DeadLetters
 from horae.api.events import Events
 from horae.api.fleet import Fleet
 from horae.api.forecast import Forecasts
+from horae.api.hints import unknown_path
 from horae.api.history import Export, Records
 from horae.api.jobs import Explain, Jobs
 from horae.api.keys import Keys
@@ -321,17 +322,19 @@ def _is_streamed(request: Request, operation: Operation) -> bool:
 async def _refuse(request: Request, error: Exception) -> Response:
     if isinstance(error, Unavailable):
         warn("api.store_away", request=request.scope[REQUEST_ID], why=error.detail)
-    return problem_answer(error if isinstance(error, HoraeError) else Broken(), request.scope[REQUEST_ID])
+    known = error if isinstance(error, HoraeError) else Broken()
+    return problem_answer(known, request.scope[REQUEST_ID], request.path_params)
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
     """What the router says: there is no such path, or it has no such method."""
     path = request.url.path[:200]
-    refusal: HoraeError = NotFound(
-        f'There is nothing at "{path}". The API is under /api/v1; /openapi.json describes it.'
-    )
+    detail = f'There is nothing at "{path}". The API is under /api/v1; /openapi.json describes it.'
+    known = (route.path for route in request.app.routes)
+    refusal: HoraeError = NotFound(detail, hint=unknown_path(path, known), pointer="/path")
     if isinstance(error, HTTPException) and error.status_code == 405:
         allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
         detail = f"{request.method[:20]} is not a method of this path; it has {allowed}."
-        refusal = Refused(405, "method_not_allowed", detail, headers={"Allow": allowed})
+        fault = Fault("/method", detail, f"Use {allowed.replace(', ', ' or ')}.")
+        refusal = Refused(405, "method_not_allowed", detail, [fault], {"Allow": allowed})
     return problem_answer(refusal, request.scope[REQUEST_ID])

@@ -103,7 +103,8 @@ async def stream_lines(request: Request, at_once: int) -> AsyncIterator[list[Any
             async with asyncio.timeout(BODY_SECONDS):
                 lines = await reader.read(at_once)
         except TimeoutError:
-            yield [Refused(408, "slow_body", f"The next lines did not arrive within {BODY_SECONDS} seconds.")]
+            detail = f"The next lines did not arrive within {BODY_SECONDS} seconds."
+            yield [_whole(408, "slow_body", detail, "Send the lines from here on again, in a request of their own.")]
             return
         items = []
         for line in lines:
@@ -138,8 +139,8 @@ class _LineReader:
         self._count += sum(1 for line in taken if line.strip())
         if self._count > MOST_LINES:
             taken = taken[: MOST_LINES - self._count]
-            detail = f"A body has at most {MOST_LINES:,} lines. Send the rest in another request."
-            self.fault = Refused(413, "too_large", detail)
+            detail = f"A body has at most {MOST_LINES:,} lines."
+            self.fault = _whole(413, "too_large", detail, "Send the rest in another request.")
         return taken
 
     async def _more(self) -> None:
@@ -276,7 +277,8 @@ def _lines(body: bytes) -> list[Any | HoraeError]:
 
 def _line(line: bytes, number: int) -> Any | HoraeError:
     if len(line) > MOST_BYTES:
-        return Refused(413, "too_large", f"Line {number} has more than {MOST_BYTES:,} bytes.")
+        detail = f"Line {number} has {len(line):,} bytes; a job may have {MOST_BYTES:,}."
+        return _whole(413, "too_large", detail, "Send a reference to the data instead, such as a URL in the payload.")
     try:
         return decode(line)
     except Refused as error:

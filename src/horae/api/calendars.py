@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from horae.api.hints import or_near
 from horae.api.operation import Call, Operation, Reply, Takes, delete, get, put
 from horae.commands import Commands
 from horae.core.duration import format_instant
@@ -31,10 +32,11 @@ class Calendars:
 
     async def get(self, call: Call) -> Reply:
         name = call.word("calendar")
-        for row in await self._views.calendars(call.caller.tenant):
+        rows = await self._views.calendars(call.caller.tenant)
+        for row in rows:
             if row["name"] == name:
                 return Reply(_answer(row))
-        raise NotFound(f'There is no calendar "{name}".')
+        raise NotFound(f'There is no calendar "{name}".', hint=or_near(name, [row["name"] for row in rows], "calendar"))
 
     async def put(self, call: Call) -> Reply:
         row = await self._commands.calendars.put(call.caller, call.word("calendar"), await call.document())

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from horae.api.body import check_flag, check_instant, read_fields
+from horae.api.hints import at
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, post
 from horae.api.query import (
     CURSOR,
@@ -91,14 +92,16 @@ class DeadLetters:
     async def list(self, call: Call) -> Reply:
         limit, before = call.query.get("limit", DEFAULT_LIMIT), before_of(call.query, "dead")
         filters, job = letter_filters(call.query), call.query.get("job")
-        page = await self._views.dead_letters(call.caller.tenant, job, filters, before, limit)
+        with at("/query/job"):
+            page = await self._views.dead_letters(call.caller.tenant, job, filters, before, limit)
         runs, cursor = page_answer(page, "dead")
         return Reply({"dead_letters": runs, "next_cursor": cursor})
 
     async def groups(self, call: Call) -> Reply:
         filters, job = letter_filters(call.query), call.query.get("job")
         limit = call.query.get("limit", DEFAULT_LIMIT)
-        found = await self._views.letter_groups(call.caller.tenant, job, filters, limit)
+        with at("/query/job"):
+            found = await self._views.letter_groups(call.caller.tenant, job, filters, limit)
         groups = [letter_group(row) for row in found.rows]
         return Reply({"groups": groups, "group_count": found.all_groups, "run_count": found.all_runs})
 
@@ -107,6 +110,10 @@ class DeadLetters:
         return Reply({"run_id": await self._commands.letters.replay(call.caller, call.word("run"), call.once)}, 202)
 
     async def replay_many(self, call: Call) -> Reply:
+        with at("/filter/job"):
+            return await self._replay_many(call)
+
+    async def _replay_many(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), REPLAY_FIELDS)
         which = _which(fields)
         if fields.get("dry_run"):
@@ -118,6 +125,10 @@ class DeadLetters:
 
     async def discard_many(self, call: Call) -> Reply:
         """What cannot be taken back is not done to a number that nobody has seen."""
+        with at("/filter/job"):
+            return await self._discard_many(call)
+
+    async def _discard_many(self, call: Call) -> Reply:
         fields = read_fields(await call.fields(), DISCARD_FIELDS)
         which = replace(_which(fields), with_deleted=True)
         if fields.get("dry_run"):

@@ -10,7 +10,7 @@ from horae.api.shapes import worker_answer
 from horae.api.standing import series_answer, stats_answer
 from horae.commands import Commands
 from horae.core.access import DEFAULT_TENANT, is_shared
-from horae.core.errors import NotFound
+from horae.core.errors import Fault, NotFound
 from horae.ports import StoredRow, ViewStore
 
 HOUR_US = 3_600_000_000
@@ -52,7 +52,8 @@ class Fleet:
         """It runs the runs of others too. One that nobody has is left to be not found."""
         if any(row["id"] == worker for row in await self._views.workers()):
             detail = f'Worker {worker} is shared by all tenants; this is for keys of the tenant "{DEFAULT_TENANT}".'
-            raise Refused(403, "shared_worker", detail)
+            hint = f'Use a key of the tenant "{DEFAULT_TENANT}", or drain one of your own; GET /workers shows them.'
+            raise Refused(403, "shared_worker", detail, [Fault("/path/worker", detail, hint)])
 
     async def stats(self, call: Call) -> Reply:
         return Reply(stats_answer(await self._views.stats(call.caller.tenant), await self._shown(call)))

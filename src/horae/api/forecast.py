@@ -12,7 +12,7 @@ import msgspec
 
 from horae.api.operation import Call, Operation, Reply, get
 from horae.api.query import BUCKET, DEFAULT_LIMIT, FROM, LIMIT, TO
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.duration import format_duration, format_instant
 from horae.core.errors import Fault, Invalid
 from horae.core.forecast import Forecast, Span, left_at

@@ -13,6 +13,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from horae.api.problems import MEDIA_TYPE, Refused, problem_of
+from horae.core.errors import Fault
 
 MOST_HEAD_BYTES = 64 << 10
 HEAD_SECONDS = 15.0
@@ -70,13 +71,16 @@ class Intake(HttpToolsProtocol):
         if self._head_bytes > MOST_HEAD_BYTES:
             self._refuse_head()
         else:
-            self._refuse(400, "not_http", "This is no HTTP request that can be read in one way only.")
+            detail = "This is no HTTP request that can be read in one way only."
+            self._refuse(400, "not_http", detail, "Send it with curl, or with a client that speaks HTTP/1.1.")
 
     def _refuse_head(self) -> None:
-        self._refuse(431, "head_too_large", f"Address and headers have more than {MOST_HEAD_BYTES:,} bytes.")
+        detail = f"Address and headers have more than {MOST_HEAD_BYTES:,} bytes."
+        self._refuse(431, "head_too_large", detail, "Send fewer cookies, or what is long in the body.")
 
-    def _refuse(self, status: int, code: str, detail: str) -> None:
-        body = json.dumps(problem_of(Refused(status, code, detail), f"req_{secrets.token_hex(8)}")).encode()
+    def _refuse(self, status: int, code: str, detail: str, hint: str) -> None:
+        error = Refused(status, code, detail, [Fault("/headers", detail, hint)])
+        body = json.dumps(problem_of(error, f"req_{secrets.token_hex(8)}")).encode()
         head = f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(_STATUS_LINES[status] + head.encode() + body)
         self.transport.close()
@@ -93,6 +97,7 @@ class Intake(HttpToolsProtocol):
     def _give_up(self) -> None:
         self._clock = None
         if self._is_head and self._head_bytes:
-            self._refuse(408, "slow_head", f"The headers did not arrive within {HEAD_SECONDS:g} seconds.")
+            detail = f"The headers did not arrive within {HEAD_SECONDS:g} seconds."
+            self._refuse(408, "slow_head", detail, "Send it again, over a better connection.")
         else:
             self.transport.close()

@@ -199,7 +199,9 @@ class Jobs:
 
     async def run(self, call: Call) -> Reply:
         request = await read_run(self._views, await call.fields())
-        (run_id,) = await self._commands.runs.trigger(call.caller, call.word("job"), [request], call.once)
+        (run_id,) = await self._commands.runs.trigger(
+            call.caller, call.word("job"), [request], call.once, _if_match(call) or None
+        )
         return Reply({"run_id": run_id}, 202)
 
     async def pause(self, call: Call) -> Reply:
@@ -207,12 +209,14 @@ class Jobs:
         until_us, reason = fields.get("until"), fields.get("reason")
         if until_us is not None:
             refuse_past(until_us, await self._views.now(), "/until")
-        job_id = await self._commands.jobs.pause(call.caller, call.word("job"), until_us, reason, call.once)
+        base = _if_match(call) or None
+        job_id = await self._commands.jobs.pause(call.caller, call.word("job"), until_us, reason, call.once, base)
         return await self._job(call, job_id)
 
     async def resume(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        return await self._job(call, await self._commands.jobs.resume(call.caller, call.word("job"), call.once))
+        base = _if_match(call) or None
+        return await self._job(call, await self._commands.jobs.resume(call.caller, call.word("job"), call.once, base))
 
     async def status(self, call: Call) -> Reply:
         return Reply(status_answer(await self._views.job(call.caller.tenant, call.word("job"))))
@@ -227,7 +231,9 @@ class Jobs:
         if fields["from"] > fields["to"]:
             raise Invalid([Fault("/to", "The range ends before it begins.", "Swap from and to.")])
         is_dry, most = fields.get("dry_run", False), fields.get("max", 1000)
-        wish = BackfillRequest(fields["from"], fields["to"], most, is_dry, fields.get("priority"))
+        wish = BackfillRequest(
+            fields["from"], fields["to"], most, is_dry, fields.get("priority"), _if_match(call) or None
+        )
         done = await self._commands.runs.backfill(call.caller, call.word("job"), wish, call.once)
         answer = {"runs": len(done.dues), "next_from": None if done.next_us is None else format_instant(done.next_us)}
         if is_dry:

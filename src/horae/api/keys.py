@@ -126,7 +126,6 @@ class Keys:
             return at_us
         return None if in_us is None else await self._views.now() + in_us
 
-    async def _shown(self, call: Call, key_id: str, key: str | None) -> Reply:
-        """With the key itself; a repeat of the request gets all but that, because nobody has it any more."""
+    async def _shown(self, call: Call, key_id: str, key: str) -> Reply:
         row = await self._views.key(call.caller.tenant, key_id)
         return Reply(key_answer(row) | {"key": key}, 201)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from horae.api.hints import AUTHORIZATION
 from horae.api.problems import Refused, Unauthorized
 from horae.commands import Caller
 from horae.core.access import ISSUED, ROLES
@@ -93,13 +94,17 @@ class OidcTokens:
         roles = [self._issuer.roles.get(word, word) for word in words]
         role = max((role for role in roles if role in ROLES), key=ROLES.index, default=None)
         if role is None:
-            raise Denied(f'The token is good, but its claim "{self._issuer.role_claim}" names no role of horae.')
+            detail = f'The token is good, but its claim "{self._issuer.role_claim}" names no role of horae.'
+            known = ", ".join(dict.fromkeys([*ROLES, *self._issuer.roles]))
+            hint = f'Have the issuer put one of {known} in "{self._issuer.role_claim}".'
+            raise Denied(detail, hint=hint, pointer=AUTHORIZATION)
         tenants = _words(_claim(claims, self._issuer.tenant_claim))
         try:
             (tenant,) = (check_token(word, "/tenant") for word in tenants)
         except (ValueError, Invalid):
             detail = f'The token is good, but its claim "{self._issuer.tenant_claim}" does not name one tenant.'
-            raise Denied(detail) from None
+            hint = f'Have the issuer put one name, such as "acme", in "{self._issuer.tenant_claim}".'
+            raise Denied(detail, hint=hint, pointer=AUTHORIZATION) from None
         return Caller(tenant, _actor(claims), role, tenant)
 
 

@@ -118,7 +118,7 @@ def _headers(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _has_versions(operation: Operation) -> bool:
-    return operation.method in ("PUT", "PATCH", "DELETE") and operation.scope == "jobs"
+    return operation.method != "GET" and operation.path.startswith("/jobs/{job}")
 
 
 def _header(name: str, about: str, pattern: str) -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import ceil
+from types import MappingProxyType
 from typing import Any
 
 from starlette.responses import Response
 
+from horae.api.hints import faults_of
 from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, Limited, NotFound, Stale, Unavailable
 
 MEDIA_TYPE = "application/problem+json"
@@ -86,25 +88,28 @@ _UNAVAILABLE = (
 _DUPLICATE = "Another request took the same name or id at this moment. Nothing was done."
 
 
-def problem_of(error: HoraeError, request_id: str) -> dict[str, Any]:
-    status = status_of(error)
-    faults = error.faults if isinstance(error, Invalid | Refused) else []
-    if isinstance(error, Conflict) and error.code == "name_taken":
-        faults = [Fault(error.pointer, error.detail, "Choose another name, or change what has this one.")]
+def problem_of(error: HoraeError, request_id: str, words: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
+    """`words` are the parts of the path that were filled in."""
+    status, detail = status_of(error), _detail(error)
     return {
         "type": f"urn:horae:problem:{error.code}",
         "title": _TITLES.get(status, "Refused"),
         "status": status,
-        "detail": _detail(error),
+        "detail": detail,
         "code": error.code,
-        "errors": [{"pointer": fault.pointer, "detail": fault.detail, "hint": fault.hint} for fault in faults],
+        "errors": [
+            {"pointer": fault.pointer, "detail": fault.detail, "hint": fault.hint}
+            for fault in faults_of(error, detail, words)
+        ],
         "request_id": request_id,
     }
 
 
-def problem_answer(error: HoraeError, request_id: str, **more: Any) -> Response:
+def problem_answer(
+    error: HoraeError, request_id: str, words: Mapping[str, str] = MappingProxyType({}), **more: Any
+) -> Response:
     """`more` are members beyond those of every problem."""
-    document = problem_of(error, request_id) | more
+    document = problem_of(error, request_id, words) | more
     headers = dict(_HEADERS.get(document["status"], {}))
     if isinstance(error, Refused):
         headers |= error.headers

@@ -11,6 +11,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from horae.api.body import MOST_BATCH_BYTES, check_instant, check_items, read_fields, require
+from horae.api.hints import at
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, get, post
 from horae.api.query import (
     ATTEMPT,
@@ -28,7 +29,7 @@ from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, s
 from horae.api.stream import SIGN_OF_LIFE, Quiet, frame
 from horae.commands import Commands, RunRequest
 from horae.core.checks import FIELDS, Collector, check_size, short_text
-from horae.core.document import LATE_US
+from horae.core.compiled import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
 from horae.core.sound import unsound
@@ -61,7 +62,8 @@ class Runs:
         ]
 
     async def list(self, call: Call) -> Reply:
-        runs, cursor = await list_runs(self._views, call, call.query.get("job"))
+        with at("/query/job"):
+            runs, cursor = await list_runs(self._views, call, call.query.get("job"))
         return Reply({"runs": runs, "next_cursor": cursor})
 
     async def create_many(self, call: Call) -> Reply:
@@ -74,7 +76,10 @@ class Runs:
             for index, item in enumerate(fields["runs"])
         ]
         found.finish()
-        run_ids = await self._commands.runs.trigger(call.caller, fields["job"], requests, call.once)
+        with at("/job"):
+            run_ids = await self._commands.runs.trigger(
+                call.caller, fields["job"], requests, call.once, place="/runs/{}"
+            )
         return Reply({"created": len(run_ids), "run_ids": run_ids}, 202)
 
     async def get(self, call: Call) -> Reply:
@@ -99,12 +104,14 @@ class Runs:
         row, _ = await self._views.run(call.caller.tenant, call.word("run"))
         if call.query.get("follow"):
             return StreamingResponse(self._follow(call), media_type="text/event-stream")
-        return StreamingResponse(self._texts(row["id"], call.query.get("attempt")), media_type="text/plain")
+        return StreamingResponse(
+            self._texts(row["tenant"], row["id"], call.query.get("attempt")), media_type="text/plain"
+        )
 
-    async def _texts(self, run_id: str, only: int | None) -> AsyncIterator[str]:
+    async def _texts(self, tenant: str, run_id: str, only: int | None) -> AsyncIterator[str]:
         attempt, seq = only or 0, -1
         while True:
-            chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
+            chunks = await self._views.logs(tenant, run_id, attempt, seq, LOG_PAGE)
             for chunk in chunks:
                 attempt, seq = chunk["attempt"], chunk["seq"]
                 if only is not None and attempt != only:
@@ -127,7 +134,7 @@ class Runs:
             try:
                 # The run first: its output is complete by the time it is seen to be over.
                 row, _ = await self._views.run(tenant, run_id)
-                chunks = await self._views.logs(run_id, attempt, seq, LOG_PAGE)
+                chunks = await self._views.logs(tenant, run_id, attempt, seq, LOG_PAGE)
             except Unavailable:
                 return
             if not is_over(row) and (state := state_answer(row)) != told:

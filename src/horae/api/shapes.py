@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from horae.core.document import cron_expression, render_definition
+from horae.core.compiled import cron_expression
+from horae.core.document import render_definition
 from horae.core.duration import format_instant
 from horae.core.job import PRIORITY_NAME, Definition
 from horae.core.run import ENDED, QUEUED, RUNNING, SKIPPED, SUCCEEDED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from horae.api.body import check_flag, read_fields, require
+from horae.api.hints import or_near
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, get, patch, post
 from horae.api.query import CURSOR, DEFAULT_LIMIT, LIMIT, before_of, cut
 from horae.api.shapes import queue_answer, tenant_answer
@@ -109,10 +110,12 @@ class Tenants:
 
     async def _queue(self, call: Call) -> Reply:
         name = call.word("queue")
-        for each in await self._views.queues(call.caller.tenant):
+        found = await self._views.queues(call.caller.tenant)
+        for each in found:
             if each["queue"] == name:
                 return Reply(queue_answer(each))
-        raise NotFound(f'There is no queue "{name}": no job uses it and it has no limit.')
+        hint = or_near(name, [each["queue"] for each in found], "queue")
+        raise NotFound(f'There is no queue "{name}": no job uses it and it has no limit.', hint=hint)
 
 
 def _all() -> list[tuple[str, tuple[str, Check]]]:

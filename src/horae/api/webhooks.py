@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from horae.api.body import check_flag, read_fields, require
+from horae.api.hints import or_near
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post
 from horae.api.query import CURSOR, DEFAULT_LIMIT, DELIVERY_STATE, LIMIT, before_of, cut
 from horae.commands import Commands
@@ -75,10 +76,11 @@ class Webhooks:
 
     async def get(self, call: Call) -> Reply:
         name = call.word("webhook")
-        for row in await self._views.webhooks(call.caller.tenant):
+        rows = await self._views.webhooks(call.caller.tenant)
+        for row in rows:
             if name in (row["id"], row["name"]):
                 return Reply(_answer(row))
-        raise NotFound(f'There is no webhook "{name}".')
+        raise NotFound(f'There is no webhook "{name}".', hint=or_near(name, [row["name"] for row in rows], "webhook"))
 
     async def create(self, call: Call) -> Reply:
         fields = _read(await call.document(), self._fields)

@@ -15,7 +15,7 @@ from typing import Any
 
 from horae.bench.fill import HEAD, LINE, jobs_of
 from horae.bench.place import Place
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.plan import Cursor, plan
 from horae.ports import Decision, Ending, Scan
 from horae.store.database import Query, Rows, Transaction

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from horae.core.document import first_due, parse_job, schedule_of
+from horae.core.compiled import first_due, schedule_of
+from horae.core.document import parse_job
 from horae.core.egress import allow_ranges
 from horae.core.job import FREE
 from horae.ports import NewJob

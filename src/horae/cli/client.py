@@ -251,7 +251,7 @@ def problem_of(answer: HTTPResponse, data: bytes) -> Failure:
         EXIT_OF_STATUS.get(answer.status, FAILED),
         detail,
         code=code,
-        faults=document.get("errors", []),
+        faults=[] if hint else document.get("errors", []),
         hint=hint,
         request_id=document.get("request_id", ""),
         status=answer.status,

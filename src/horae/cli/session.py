@@ -124,7 +124,6 @@ class Command(click.Command):
             raise
         except Exception as error:  # noqa: BLE001 - what is not ours is raised again
             _show_if_rehearsed(error, ctx)
-            _suggest(error, ctx)
             _end(error)
 
 
@@ -181,25 +180,6 @@ def _set_colour(ctx: click.Context, wanted: str | None) -> None:
         ctx.color = True
 
 
-def _suggest(error: Exception, ctx: click.Context) -> None:
-    """A job that is not there: which one may have been meant."""
-    from difflib import get_close_matches
-
-    from horae.cli.failure import Failure, path
-
-    name = ctx.params.get("job_name") or ctx.params.get("name")
-    if not isinstance(error, Failure) or error.status != 404 or error.hint or not isinstance(name, str):
-        return
-    if error.detail != f'There is no job "{name}".':
-        return
-    try:
-        found = ctx.obj.client.get(path("jobs"), sort="name", limit=1000)["jobs"]
-    except Failure:
-        return
-    near = get_close_matches(name, [each["name"] for each in found], 1)
-    error.hint = f"Did you mean {near[0]}?" if near else "horae job list shows them all."
-
-
 def _end(error: Exception) -> NoReturn:
     """Ours in words; anything else is a bug and shows its trace."""
     from horae.cli.failure import FAILED, USAGE, Failure, refused
@@ -226,7 +206,8 @@ def tell(error: Failure, about: str = "") -> None:
     for fault in error.faults:
         is_only = len(error.faults) == 1
         lines.append(f"{head}{fault['detail']}" if is_only else f"  {fault['detail']}")
-        if fault.get("pointer"):
+        # A word of the path was an argument, which the detail quotes.
+        if fault.get("pointer") and not fault["pointer"].startswith("/path"):
             lines.append(f"{'  ' if is_only else '    '}at {fault['pointer']}")
         if fault.get("hint"):
             lines.append(f"{'' if is_only else '    '}hint: {fault['hint']}")

@@ -14,7 +14,8 @@ from horae.cli.filters import filter_option, read_filter
 from horae.cli.output import Column
 from horae.cli.session import Command, Session
 from horae.cli.times import read_length, read_time
-from horae.core.document import parse_job, schedule_of
+from horae.core.compiled import schedule_of
+from horae.core.document import parse_job
 from horae.core.duration import format_instant, parse_instant
 from horae.core.egress import allow_ranges
 from horae.core.schedule import Schedule, next_after

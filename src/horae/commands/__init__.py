@@ -51,6 +51,6 @@ class Commands:
         self.calendars = CalendarCommands(store, wake)
         self.secrets = SecretCommands(store, vault)
         self.webhooks = WebhookCommands(store, vault, new_id, wake, random)
-        self.keys = KeyCommands(store, new_id, random)
+        self.keys = KeyCommands(store, vault, new_id, random)
         self.tenants = TenantCommands(store, rules_changed)
         self.fleet = FleetCommands(store, rules_changed)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import count
 
 from horae.commands.caller import Caller
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.duration import format_instant
-from horae.core.errors import Conflict, Fault, Invalid
+from horae.core.errors import Conflict, Fault, Invalid, Stale
 from horae.core.job import Priority
 from horae.core.schedule import upcoming
 from horae.ports import Backfill, BackfillStore, Once
@@ -26,6 +26,7 @@ class BackfillRequest:
     most: int
     is_dry: bool = False
     priority: Priority | None = None
+    base_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,14 @@ async def backfill(
 
 
 def _check(job: Backfill, wish: BackfillRequest) -> None:
+    if wish.base_version is not None and wish.base_version != job.version:
+        raise Stale(f"The job is now version {job.version}; you have seen version {wish.base_version}.")
     if wish.to_us > job.now_us:
         detail = f"{format_instant(wish.to_us)} is to come; it is {format_instant(job.now_us)} now."
         raise Invalid([Fault("/to", detail, "A backfill is about the past: end it now or earlier.")])
     if job.definition.overlap in ("skip", "replace") and not wish.is_dry:
         detail = f'All but one of these runs would be given up: the job has overlap "{job.definition.overlap}".'
-        raise Conflict(f'{detail} Set overlap to "queue" or "allow" first.', "overlap")
+        raise Conflict(detail, "overlap", hint=f'PATCH /jobs/{job.definition.name} {{"overlap": "queue"}} first.')
 
 
 def _slices(job: Backfill, from_us: int, to_us: int) -> Iterator[tuple[int, list[int]]]:

@@ -13,7 +13,8 @@ from horae.commands.caller import Caller, check_payload
 from horae.commands.named import check_secrets, with_calendars, with_known_secrets
 from horae.core.aliases import WHOLE
 from horae.core.answered import Standing
-from horae.core.document import change_job, first_due, schedule_of, schedule_type
+from horae.core.compiled import first_due, schedule_of, schedule_type
+from horae.core.document import change_job
 from horae.core.egress import Allow
 from horae.core.errors import Conflict, Denied, Fault, HoraeError, Invalid, Limited, NotFound
 from horae.core.job import Definition
@@ -117,12 +118,20 @@ class JobCommands:
         return await self.change(caller, word, document, once, None), False  # somebody else was faster
 
     async def pause(
-        self, caller: Caller, word: str, until_us: int | None, reason: str | None, once: Once | None
+        self,
+        caller: Caller,
+        word: str,
+        until_us: int | None,
+        reason: str | None,
+        once: Once | None,
+        base_version: int | None = None,
     ) -> str:
-        return await self._store.pause_job(caller.asked(once), caller.tenant, word, caller.actor, until_us, reason)
+        return await self._store.pause_job(
+            caller.asked(once), caller.tenant, word, caller.actor, until_us, reason, base_version
+        )
 
-    async def resume(self, caller: Caller, word: str, once: Once | None) -> str:
-        job_id = await self._store.resume_job(caller.asked(once), caller.tenant, word, caller.actor)
+    async def resume(self, caller: Caller, word: str, once: Once | None, base_version: int | None = None) -> str:
+        job_id = await self._store.resume_job(caller.asked(once), caller.tenant, word, caller.actor, base_version)
         self._wake()
         return job_id
 
@@ -156,13 +165,14 @@ def _refuse_if_over(definition: Definition, job_id: str, now_us: int) -> None:
 def _answer(saved: dict[str, Any]) -> str | HoraeError:
     if "job_id" in saved:
         return str(saved["job_id"])
+    hint = saved.get("hint", "")  # What was kept by an older release has none.
     if saved["code"] == "quota_jobs":
-        return Denied(saved["detail"], saved["code"])
+        return Denied(saved["detail"], saved["code"], hint=hint)
     if saved["code"] == "quota_queued":
-        return Limited(saved["detail"], saved["code"], 1)
+        return Limited(saved["detail"], saved["code"], 1, hint=hint)
     if saved["faults"]:
         return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
-    return Conflict(saved["detail"], saved["code"])
+    return Conflict(saved["detail"], saved["code"], hint=hint)
 
 
 def _is_whole(word: str, document: dict[str, Any]) -> bool:

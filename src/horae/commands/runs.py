@@ -30,14 +30,24 @@ class RunCommands:
         self._new_id = new_id
         self._wake = wake
 
-    async def trigger(self, caller: Caller, word: str, requests: list[RunRequest], once: Once | None) -> list[str]:
+    async def trigger(
+        self,
+        caller: Caller,
+        word: str,
+        requests: list[RunRequest],
+        once: Once | None,
+        base_version: int | None = None,
+        *,
+        place: str = "",
+    ) -> list[str]:
+        """`place` is where each request stands in the body, with its number for `{}`."""
         for number, request in enumerate(requests):
-            check_payload(caller, request.payload, "/payload" if len(requests) == 1 else f"/runs/{number}/payload")
+            check_payload(caller, request.payload, f"{place.format(number)}/payload")
         runs = [
             NewRun("manual", f"manual:{self._new_id()}", request.run_at_us, request.priority, request.payload)
             for request in requests
         ]
-        run_ids = await self._store.trigger(caller.asked(once), caller.tenant, word, runs)
+        run_ids = await self._store.trigger(caller.asked(once), caller.tenant, word, runs, base_version)
         self._wake()
         return run_ids
 

@@ -15,13 +15,17 @@ class Fault:
 
 
 class HoraeError(Exception):
-    """Something a caller can answer for; everything else is our bug."""
+    """Something a caller can answer for; everything else is our bug. `hint` is a fix to paste, `pointer` where it is
+    wrong; the API has words of its own for errors that say neither.
+    """
 
     code = "error"
 
-    def __init__(self, detail: str) -> None:
+    def __init__(self, detail: str, *, hint: str = "", pointer: str | None = None) -> None:
         super().__init__(detail)
         self.detail = detail
+        self.hint = hint
+        self.pointer = pointer
 
 
 class Invalid(HoraeError):
@@ -40,16 +44,13 @@ class NotFound(HoraeError):
 
 
 class Conflict(HoraeError):
-    """The request is fine, the state it meets is not: a taken name, a finished run. `pointer` is where a name stands
-    that is taken.
-    """
+    """The request is fine, the state it meets is not: a taken name, a finished run."""
 
     code = "conflict"
 
-    def __init__(self, detail: str, code: str = "conflict", pointer: str = "/name") -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str, code: str = "conflict", *, hint: str = "", pointer: str | None = None) -> None:
+        super().__init__(detail, hint=hint, pointer=pointer)
         self.code = code
-        self.pointer = pointer
 
 
 class Stale(HoraeError):
@@ -61,8 +62,8 @@ class Stale(HoraeError):
 class Denied(HoraeError):
     code = "denied"
 
-    def __init__(self, detail: str, code: str = "denied") -> None:
-        super().__init__(detail)
+    def __init__(self, detail: str, code: str = "denied", *, hint: str = "", pointer: str | None = None) -> None:
+        super().__init__(detail, hint=hint, pointer=pointer)
         self.code = code
 
 
@@ -70,9 +71,15 @@ class Limited(HoraeError):
     """Too much at this moment; the same request may pass in a while."""
 
     def __init__(
-        self, detail: str, code: str, retry_after_seconds: float, headers: dict[str, str] | None = None
+        self,
+        detail: str,
+        code: str,
+        retry_after_seconds: float,
+        headers: dict[str, str] | None = None,
+        *,
+        hint: str = "",
     ) -> None:
-        super().__init__(detail)
+        super().__init__(detail, hint=hint)
         self.code = code
         self.retry_after_seconds = retry_after_seconds
         self.headers = headers or {}

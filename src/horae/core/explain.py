@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.duration import format_duration, format_instant
 from horae.core.job import Definition, need_of
 from horae.core.plan import GRACE_US, jitter_us

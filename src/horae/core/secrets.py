@@ -74,6 +74,10 @@ def stand_in(value: Any) -> Any:
     return _changed(value, lambda text: _REFERENCE.sub("secret", text) if "{{" in text else text)
 
 
+# What executors write where they cut output off.
+TRUNCATED = "\n[output truncated]\n"
+
+
 class Redactor:
     """Masks the given secrets in text, also as base64, as hex, in a URL and inside JSON. Best effort: what a program
     does to a secret before it prints it cannot be foreseen.
@@ -100,7 +104,15 @@ class Redactor:
         return self.text(text)
 
     def part(self, text: str) -> tuple[str, str]:
-        """The text, masked, up to where a secret may begin whose rest is still to come; and from there on, as it is."""
+        """The text, masked, up to where a secret may begin whose rest is still to come; and from there on, as it is. Of
+        one that output was cut off in nothing is to come.
+        """
+        if TRUNCATED in text:
+            before, _, after = text.partition(TRUNCATED)
+            # Half of a letter is no part of any secret.
+            shown, begun = self.part(before.rstrip("\ufffd"))
+            more, rest = self.part(after)
+            return f"{shown}{MASK if len(begun) >= SHORTEST else begun}{TRUNCATED}{more}", rest
         spans = self._spans(text)
         cut = len(text) - _overlap(self._forms, text)
         for start, end in spans:

@@ -10,6 +10,7 @@ import signal
 from dataclasses import dataclass
 from typing import Literal
 
+from horae.core.secrets import TRUNCATED
 from horae.executors.sandbox import NoSandbox, Sandbox
 from horae.executors.spawn import Process, Spawner, see_through
 from horae.executors.wire import clean, due_text, failed, input_of, rejected, timed_out, to_json
@@ -125,7 +126,7 @@ class Output:
             self._pending += piece[: self._room]
             self._room -= len(piece)
             if self._room <= 0:
-                self._pending += b"\n[output truncated]\n"
+                self._pending += TRUNCATED.encode()
         return len(self._pending) >= BATCH_BYTES
 
     def take(self, *, is_last: bool) -> str:

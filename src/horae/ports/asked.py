@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypedDict
 
 from horae.core.answered import Standing
 from horae.core.job import Definition
@@ -112,7 +112,9 @@ class NewWebhook:
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key as it is kept: its hash, and what of it may be shown."""
+    """A key as it is kept: its hash, and what of it may be shown. `sealed` is the key itself, kept for a day with an
+    idempotency key and nowhere else.
+    """
 
     id: str
     name: str
@@ -122,3 +124,11 @@ class NewKey:
     hash: str
     requests_per_second: int | None = None
     expires_us: int | None = None
+    sealed: str | None = None
+
+
+class MadeKey(TypedDict):
+    """What is kept for a repeat of the request that made a key: its id, and the key itself, sealed."""
+
+    key_id: str
+    sealed: str | None

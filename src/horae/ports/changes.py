@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from horae.core.job import Priority
-from horae.ports.asked import Asked, Backfill, Letters, Merge, NewJob, NewKey, NewRun, NewWebhook
+from horae.ports.asked import Asked, Backfill, Letters, MadeKey, Merge, NewJob, NewKey, NewRun, NewWebhook
 from horae.ports.claims import SecretStore
 from horae.ports.rows import JsonObject, StoredRow
 
@@ -29,10 +29,19 @@ class JobStore(JobEditor, SecretStore, Protocol):
     ) -> Awaitable[list[JsonObject]]: ...
 
     def pause_job(
-        self, asked: Asked | None, tenant: str, word: str, actor: str, until_us: int | None, reason: str | None
+        self,
+        asked: Asked | None,
+        tenant: str,
+        word: str,
+        actor: str,
+        until_us: int | None,
+        reason: str | None,
+        base_version: int | None = None,
     ) -> Awaitable[str]: ...
 
-    def resume_job(self, asked: Asked | None, tenant: str, word: str, actor: str) -> Awaitable[str]: ...
+    def resume_job(
+        self, asked: Asked | None, tenant: str, word: str, actor: str, base_version: int | None = None
+    ) -> Awaitable[str]: ...
 
     def delete_job(
         self, asked: Asked | None, tenant: str, word: str, actor: str, base_version: int | None
@@ -44,7 +53,9 @@ class JobStore(JobEditor, SecretStore, Protocol):
 class RunStore(Protocol):
     """Runs that somebody asks for, stops or wants again."""
 
-    def trigger(self, asked: Asked | None, tenant: str, word: str, runs: list[NewRun]) -> Awaitable[list[str]]: ...
+    def trigger(
+        self, asked: Asked | None, tenant: str, word: str, runs: list[NewRun], base_version: int | None = None
+    ) -> Awaitable[list[str]]: ...
 
     def cancel_run(self, asked: Asked | None, tenant: str, run_id: str) -> Awaitable[None]: ...
 
@@ -121,11 +132,11 @@ class CalendarStore(Protocol):
 
 
 class KeyStore(Protocol):
-    def create_key(self, asked: Asked | None, tenant: str, actor: str, key: NewKey) -> Awaitable[str]: ...
+    def create_key(self, asked: Asked | None, tenant: str, actor: str, key: NewKey) -> Awaitable[MadeKey | str]: ...
 
     def rotate_key(
         self, asked: Asked | None, tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int
-    ) -> Awaitable[str]: ...
+    ) -> Awaitable[MadeKey | str]: ...
 
     def revoke_key(self, asked: Asked | None, tenant: str, key_id: str) -> Awaitable[str]: ...
 

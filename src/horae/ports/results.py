@@ -37,6 +37,7 @@ class LogChunk:
     attempt: int
     seq: int
     text: str
+    tenant: str
 
 
 class ResultStore(Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.job import Definition
 from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard

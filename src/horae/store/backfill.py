@@ -74,7 +74,12 @@ def backfill(
     if rows:
         yield from reserve(tenant, len(rows))
         yield OPEN_RUNS(n=rows)
-        told = {"count": len(wanted), "from": format_instant(wanted[0]), "to": format_instant(wanted[-1])}
+        told = {
+            "name": held.row["name"],
+            "count": len(wanted),
+            "from": format_instant(wanted[0]),
+            "to": format_instant(wanted[-1]),
+        }
         yield note("job.backfilled", job_id, None, told)
     return wanted
 

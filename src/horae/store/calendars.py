@@ -120,7 +120,8 @@ def delete(tenant: str, name: str) -> Steps[None]:
         raise NotFound(f'There is no calendar "{name}".')
     users = [row["name"] for row in (yield USERS(tenant=tenant, name=name))]
     if users:
-        raise Conflict(f'Calendar "{name}" is used by {", ".join(users)}. Change these jobs first.', "calendar_used")
+        hint = f'Change these jobs first: PATCH /jobs/{users[0]} {{"calendar": null}}.'
+        raise Conflict(f'Calendar "{name}" is used by {", ".join(users)}.', "calendar_used", hint=hint)
     yield DELETE(tenant=tenant, name=name)
     yield note("calendar.deleted", name)
 

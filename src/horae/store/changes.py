@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from horae.core.audit import difference
-from horae.core.document import render_definition, schedule_of
+from horae.core.compiled import schedule_of
+from horae.core.document import render_definition
 from horae.core.duration import format_instant
-from horae.core.errors import Invalid, Stale
+from horae.core.errors import Invalid
 from horae.core.job import Definition
 from horae.core.plan import skips_between
 from horae.core.run import first_id_at, run_id, scheduled_key
@@ -26,6 +27,7 @@ from horae.store.jobs import (
     INSERT_LABELS,
     INSERT_VERSIONS,
     Held,
+    check_version,
     columns_of,
     encode,
     hold,
@@ -156,7 +158,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     keep the cursor.
     """
     held = yield from hold_alive(tenant, word)
-    _check_version(held, base_version)
+    check_version(held.row, base_version)
     merged = merge(held.definition, held.standing, held.now_us)
     (definition,) = yield from with_calendars(tenant, [merged])
     if isinstance(definition, Invalid):
@@ -179,15 +181,8 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
     yield from _write_version(tenant, actor, held, resolved, version)
     before, after = difference(_told(held.definition, version - 1), _told(resolved, version))
-    yield note("job.changed", held.id, before, after)
+    yield note("job.changed", held.id, {"name": held.definition.name, **before}, {"name": resolved.name, **after})
     return held.id
-
-
-def _check_version(held: Held, base_version: int | None) -> None:
-    if base_version is not None and base_version != held.row["version"]:
-        raise Stale(
-            f'Job "{held.row["name"]}" is now version {held.row["version"]}; you have seen version {base_version}.'
-        )
 
 
 def _told(definition: Definition, version: int) -> dict[str, Any]:
@@ -246,9 +241,12 @@ def _write_version(tenant: str, actor: str, held: Held, definition: Definition, 
 
 
 @transaction
-def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str | None) -> Steps[str]:
+def pause(
+    tenant: str, word: str, actor: str, until_us: int | None, reason: str | None, base_version: int | None = None
+) -> Steps[str]:
     """No due time from now on, or from now until `until_us`, makes a run; waiting runs whose time came still run."""
     held = yield from hold_alive(tenant, word)
+    check_version(held.row, base_version)
     held, left = yield from _withdraw(held)
     if not held.is_paused:
         yield from _give_up_missed(held, left, "job_paused")
@@ -262,14 +260,20 @@ def pause(tenant: str, word: str, actor: str, until_us: int | None, reason: str 
     )
     yield from _event(held, "paused", actor, reason, {"until_us": until_us})
     until = None if until_us is None else format_instant(until_us)
-    yield note("job.paused", held.id, {"state": held.row["state"]}, {"until": until, "reason": reason})
+    yield note(
+        "job.paused",
+        held.id,
+        {"state": held.row["state"]},
+        {"name": held.row["name"], "until": until, "reason": reason},
+    )
     return held.id
 
 
 @transaction
-def resume(tenant: str, word: str, actor: str) -> Steps[str]:
+def resume(tenant: str, word: str, actor: str, base_version: int | None = None) -> Steps[str]:
     """Due times from now on run again; those of the pause do not. Resuming a job that is not paused changes nothing."""
     held = yield from hold_alive(tenant, word)
+    check_version(held.row, base_version)
     if held.is_paused:
         # A due time after the announced end of the pause may be staged already; it is planned anew with the others.
         held, left = yield from _withdraw(held)
@@ -277,7 +281,7 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
         yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=left.fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
-        yield note("job.resumed", held.id)
+        yield note("job.resumed", held.id, {"state": held.row["state"]}, {"name": held.row["name"]})
     return held.id
 
 
@@ -285,7 +289,7 @@ def resume(tenant: str, word: str, actor: str) -> Steps[str]:
 def delete(tenant: str, word: str, actor: str, base_version: int | None) -> Steps[str]:
     """No later run. Waiting runs are cancelled, running ones told to stop; the history stays."""
     held = yield from hold(tenant, word)
-    _check_version(held, base_version)
+    check_version(held.row, base_version)
     if held.row["state"] == "deleted":
         return held.id
     held, left = yield from _withdraw(held)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from horae.core.document import schedule_of
+from horae.core.compiled import schedule_of
 from horae.core.explain import Facts, Fleet, Pause, RunFact, Version
 from horae.core.job import Definition, bucket_of, need_of, read_bucket
 from horae.core.run import run_id, scheduled_key

@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from horae.core.answered import Standing
-from horae.core.document import first_due, render_definition, schedule_of, schedule_type
-from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound
+from horae.core.checks import nearest
+from horae.core.compiled import first_due, schedule_of, schedule_type
+from horae.core.document import render_definition
+from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound, Stale
 from horae.core.job import PRIORITY_NUMBER, Definition, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import Schedule, next_after
@@ -39,6 +41,16 @@ NAMES_TAKEN = Statement("""
 SELECT (SELECT j.name FROM jobs j WHERE j.tenant = :tenant AND j.name = wanted.name AND j.state <> 'deleted') AS name
 FROM {rows:wanted(name text)}
 """)
+
+# Those just before and after a word in the order of names, for whoever mistyped it.
+NEIGHBOURS = Statement("""
+SELECT name FROM (SELECT name FROM jobs WHERE tenant = :tenant AND name > :word AND state <> 'deleted'
+                  ORDER BY name LIMIT :most) AS after
+UNION ALL
+SELECT name FROM (SELECT name FROM jobs WHERE tenant = :tenant AND name < :word AND state <> 'deleted'
+                  ORDER BY name DESC LIMIT :most) AS before
+""")
+NEAR = 200
 
 # A job is found by its id or its name, so the id of one is a name that no other may have.
 IDS = Statement("SELECT j.id FROM {rows:wanted(id text)} JOIN jobs j ON j.id = wanted.id AND j.tenant = :tenant")
@@ -196,7 +208,8 @@ def _said(definition: Definition) -> dict[str, Any]:
 def refusal(error: HoraeError) -> dict[str, Any]:
     """An error as plain values, so that it can be kept with an idempotency key."""
     faults = error.faults if isinstance(error, Invalid) else []
-    return {"code": error.code, "detail": error.detail, "faults": [[f.pointer, f.detail, f.hint] for f in faults]}
+    told = {"code": error.code, "detail": error.detail, "hint": error.hint}
+    return told | {"faults": [[f.pointer, f.detail, f.hint] for f in faults]}
 
 
 def names_taken(tenant: str, names: list[str]) -> Steps[set[str]]:
@@ -209,9 +222,8 @@ def names_taken(tenant: str, names: list[str]) -> Steps[set[str]]:
 def name_conflict(name: str, taken: set[str]) -> Conflict | None:
     if name not in taken:
         return None
-    return Conflict(
-        f'A job named "{name}" exists. Choose another name, or change that one with PUT /jobs/{name}.', "name_taken"
-    )
+    hint = f"Choose another name, or change that one with PUT /jobs/{name}."
+    return Conflict(f'A job named "{name}" exists.', "name_taken", hint=hint)
 
 
 def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[None]:
@@ -303,10 +315,18 @@ def hold(tenant: str, word: str) -> Steps[Held]:
     """Finds a job by id or name, locks it, and withdraws nothing yet."""
     found = yield FIND(tenant=tenant, word=word)
     if not found:
-        raise NotFound(f'There is no job "{word}".')
+        raise (yield from no_job(tenant, word))
     timer = (yield LOCK_TIMER(id=found[0]["id"]))[0]
     row = (yield READ(id=found[0]["id"]))[0]
     return Held(row, decode(row["spec"]), timer["due_us"], timer["fired"], timer["now_us"])
+
+
+def no_job(tenant: str, word: str, more: str = "") -> Steps[NotFound]:
+    """With the name that may have been meant, if there is one like it among the nearest in order."""
+    names = [row["name"] for row in (yield NEIGHBOURS(tenant=tenant, word=word, most=NEAR))]
+    near = nearest(word, names)
+    hint = f"Did you mean {near}? GET /jobs shows them all." if near else "GET /jobs shows them all."
+    return NotFound(f'There is no job "{word}".{more}', hint=hint)
 
 
 def hold_alive(tenant: str, word: str) -> Steps[Held]:
@@ -316,13 +336,23 @@ def hold_alive(tenant: str, word: str) -> Steps[Held]:
     return held
 
 
-def open_runs(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
+def check_version(row: Row, base_version: int | None) -> None:
+    """Of a job that somebody has seen before."""
+    if base_version is not None and base_version != row["version"]:
+        raise Stale(f'Job "{row["name"]}" is now version {row["version"]}; you have seen version {base_version}.')
+
+
+def open_runs(
+    tenant: str, word: str, runs: list[NewRun], base_version: int | None = None
+) -> Steps[tuple[Row, list[str]]]:
+    """The job, and the ids of its new runs."""
     found = yield FIND(tenant=tenant, word=word)
     if not found:
-        raise NotFound(f'There is no job "{word}".')
+        raise (yield from no_job(tenant, word))
     row = (yield READ(id=found[0]["id"]))[0]
     if row["state"] == "deleted":
         raise Conflict(f'Job "{row["name"]}" was deleted.', "job_deleted")
+    check_version(row, base_version)
     known = (yield NOW_AND_QUOTA(tenant=tenant))[0]
     now_us = known["now_us"]
     yield from reserve_queued(tenant, len(runs), known["max_queued"], now_us)
@@ -337,4 +367,4 @@ def open_runs(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
             (id_, row["id"], run.cause, PRIORITY_NUMBER[priority], bucket, due_us, due_us, run.payload, run.parent_id)
         )
     opened = yield OPEN_RUNS(n=rows)
-    return [new["id"] for new in opened]
+    return row, [new["id"] for new in opened]

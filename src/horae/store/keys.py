@@ -7,7 +7,7 @@ import json
 from horae.core.access import DEFAULT_TENANT, KeyFacts
 from horae.core.duration import format_duration, format_instant
 from horae.core.errors import Conflict, NotFound
-from horae.ports import NewKey
+from horae.ports import MadeKey, NewKey
 from horae.store.database import Row, Rows, Statement, Steps, note, reading, statement, transaction
 from horae.store.meta import KEEP_FIRST
 from horae.store.meta import READ as READ_META
@@ -87,18 +87,18 @@ def first(key: NewKey) -> Steps[bool]:
 
 
 @transaction
-def create(tenant: str, actor: str, key: NewKey) -> Steps[str]:
+def create(tenant: str, actor: str, key: NewKey) -> Steps[MadeKey]:
     yield from _insert(tenant, actor, key)
     yield note("key.created", key.id, None, _shown(key))
-    return key.id
+    return {"key_id": key.id, "sealed": key.sealed}
 
 
 @transaction
-def rotate(tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int) -> Steps[str]:
+def rotate(tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int) -> Steps[MadeKey]:
     """A new key with the same rights; the old one goes on for `overlap_us`. What `key` says of rights is not read."""
     old = yield from _lock(tenant, key_id)
     if old["revoked_us"] is not None:
-        raise Conflict(f"Key {key_id} was revoked: make a new one with POST /keys.", "key_revoked")
+        raise Conflict(f"Key {key_id} was revoked.", "key_revoked", hint="Make a new one with POST /keys.")
     new = NewKey(
         key.id,
         old["name"],
@@ -114,7 +114,7 @@ def rotate(tenant: str, actor: str, key_id: str, key: NewKey, overlap_us: int) -
     yield note(
         "key.rotated", key_id, {"prefix": old["prefix"]}, {"overlap": format_duration(overlap_us), **_shown(new)}
     )
-    return new.id
+    return {"key_id": new.id, "sealed": key.sealed}
 
 
 @transaction

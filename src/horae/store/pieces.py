@@ -10,7 +10,7 @@ LOCK = Statement("""
 SELECT r.token FROM runs r WHERE r.id = :run_id AND r.tenant = :tenant AND r.state = 'running' FOR UPDATE
 """)
 
-_OF_ATTEMPT = "SELECT l.seq, l.held, l.total FROM logs l WHERE l.run_id = :run_id AND l.attempt = :attempt"
+_OF_ATTEMPT = "SELECT l.seq, l.held, l.total, l.tenant FROM logs l WHERE l.run_id = :run_id AND l.attempt = :attempt"
 
 LAST = Statement(f"{_OF_ATTEMPT} ORDER BY l.seq DESC LIMIT 1")
 
@@ -18,7 +18,7 @@ LAST = Statement(f"{_OF_ATTEMPT} ORDER BY l.seq DESC LIMIT 1")
 AROUND = Statement(f"""
 {_OF_ATTEMPT} AND l.seq BETWEEN :first AND :last
 UNION ALL
-SELECT latest.seq, latest.held, latest.total
+SELECT latest.seq, latest.held, latest.total, latest.tenant
 FROM ({_OF_ATTEMPT} ORDER BY l.seq DESC LIMIT 1) AS latest
 """)
 
@@ -28,8 +28,8 @@ SELECT coalesce(sum(length(l.text)), 0) AS n FROM logs l WHERE l.run_id = :run_i
 """)
 
 KEEP = Statement("""
-INSERT INTO logs (run_id, attempt, seq, at_us, text, held, total)
-VALUES (:run_id, :attempt, :seq, horae_now(), :text, :held, :total)
+INSERT INTO logs (run_id, attempt, seq, at_us, text, held, total, tenant)
+VALUES (:run_id, :attempt, :seq, horae_now(), :text, :held, :total, :tenant)
 """)
 
 COUNT = Statement("UPDATE logs SET total = :total WHERE run_id = :run_id AND attempt = :attempt AND seq = :seq")
@@ -68,7 +68,8 @@ def write_piece(tenant: str, run: Held, seq: int, text: str, cap: int, pieces: L
         text, rest = pieces.add(seq, text, held.get(seq - 1), is_next=is_next, is_followed=is_followed)
     last = max(held, default=0)
     is_last = seq > last
-    yield KEEP(run_id=run.run_id, attempt=run.attempt, seq=seq, text=text, held=rest, total=total if is_last else None)
+    total_here = total if is_last else None
+    yield KEEP(run_id=run.run_id, attempt=run.attempt, seq=seq, text=text, held=rest, total=total_here, tenant=tenant)
     if not is_last:
         yield COUNT(run_id=run.run_id, attempt=run.attempt, seq=last, total=total)
     return True
@@ -95,9 +96,9 @@ def end_log(run_id: str, attempt: int, pieces: LogPieces, *, is_cut: bool) -> St
     """The same, under a lock that the caller has."""
     last = yield LAST(run_id=run_id, attempt=attempt)
     if last and last[0]["held"] is not None:
-        seq, total = last[0]["seq"], last[0]["total"]
+        seq, total, tenant = last[0]["seq"], last[0]["total"], last[0]["tenant"]
         text = pieces.end(seq, last[0]["held"], is_cut=is_cut)
-        yield KEEP(run_id=run_id, attempt=attempt, seq=seq + 1, text=text, held=None, total=total)
+        yield KEEP(run_id=run_id, attempt=attempt, seq=seq + 1, text=text, held=None, total=total, tenant=tenant)
 
 
 @reading

@@ -130,8 +130,14 @@ def room_for_jobs(tenant: str, max_jobs: int | None) -> Steps[int]:
 
 
 def too_many_jobs(tenant: str, max_jobs: int) -> Denied:
-    detail = f'Tenant "{tenant}" may hold {max_jobs:,} jobs and holds as many: this one was not saved.'
-    return Denied(f"{detail} Delete jobs that are no longer needed, or ask an admin to raise max_jobs.", "quota_jobs")
+    detail = f'Tenant "{tenant}" may hold {max_jobs:,} jobs (max_jobs) and holds as many: this one was not saved.'
+    hint = f"Delete jobs that are no longer needed, or have an admin {_raise(tenant, 'max_jobs', max_jobs)}"
+    return Denied(detail, "quota_jobs", hint=hint)
+
+
+def _raise(tenant: str, quota: str, from_: int) -> str:
+    """What an admin has to send, with twice as much as an example."""
+    return f'raise it: PATCH /tenants/{tenant} {{"{quota}": {max(1, from_) * 2}}}.'
 
 
 def waiting_runs(tenant: str, n: int, max_queued: int, now_us: int) -> Steps[Waiting]:
@@ -152,9 +158,11 @@ def add_queued(tenant: str, n: int, waiting: Waiting) -> Query:
 
 
 def too_many_runs(tenant: str, n: int, max_queued: int, queued: int) -> Limited:
-    detail = f'Tenant "{tenant}" may have {max_queued:,} runs waiting and has {queued:,}; this asks for {n:,} more.'
-    advice = "Wait until some have run, or ask an admin to raise max_queued_runs."
-    return Limited(f"{detail} {advice}", "quota_queued", 1)
+    most = f'Tenant "{tenant}" may have {max_queued:,} runs waiting (max_queued_runs)'
+    detail = f"{most} and has {queued:,}; this asks for {n:,} more."
+    enough = max(max_queued, queued + n)
+    hint = f"Wait until some have run, or have an admin {_raise(tenant, 'max_queued_runs', enough)}"
+    return Limited(detail, "quota_queued", 1, hint=hint)
 
 
 def reserve_queued(tenant: str, n: int, max_queued: int | None, now_us: int) -> Steps[None]:

@@ -194,9 +194,9 @@ LIMIT :most
 
 # A chunk that is sent again, because its answer was lost, is kept once.
 LOG = Statement("""
-INSERT INTO logs (run_id, attempt, seq, at_us, text)
-SELECT chunk.run_id, chunk.attempt, chunk.seq, horae_now(), chunk.text
-FROM {rows:chunk(run_id text, attempt integer, seq integer, text text)}
+INSERT INTO logs (run_id, attempt, seq, at_us, text, tenant)
+SELECT chunk.run_id, chunk.attempt, chunk.seq, horae_now(), chunk.text, chunk.tenant
+FROM {rows:chunk(run_id text, attempt integer, seq integer, tenant text, text text)}
 WHERE NOT EXISTS (
     SELECT 1 FROM logs l WHERE l.run_id = chunk.run_id AND l.attempt = chunk.attempt AND l.seq = chunk.seq
 )
@@ -328,4 +328,4 @@ def _lost_status(row: Row) -> str | None:
 
 @transaction
 def add_logs(chunks: list[LogChunk]) -> Steps[None]:
-    yield LOG(chunk=[(chunk.run_id, chunk.attempt, chunk.seq, chunk.text) for chunk in chunks])
+    yield LOG(chunk=[(chunk.run_id, chunk.attempt, chunk.seq, chunk.tenant, chunk.text) for chunk in chunks])

@@ -77,11 +77,12 @@ MARK_DISCARDED = Statement("UPDATE dead_letters SET discarded_us = horae_now() W
 
 
 @transaction
-def trigger(tenant: str, word: str, runs: list[NewRun]) -> Steps[list[str]]:
+def trigger(tenant: str, word: str, runs: list[NewRun], base_version: int | None = None) -> Steps[list[str]]:
     """Runs on request; a paused job runs on request too."""
-    opened = yield from open_runs(tenant, word, runs)
+    job, opened = yield from open_runs(tenant, word, runs, base_version)
     if opened:
-        yield note("job.run", word, None, {"run_id": opened[0]} if len(opened) == 1 else {"runs": len(opened)})
+        told = {"run_id": opened[0]} if len(opened) == 1 else {"runs": len(opened)}
+        yield note("job.run", job["id"], None, {"name": job["name"], **told})
     return opened
 
 
@@ -141,7 +142,7 @@ def replay(tenant: str, run_id: str) -> Steps[str]:
     ended = yield ENDED(run_id=run_id, tenant=tenant)
     payload = ended[0]["payload"] if ended else None
     new = NewRun("replay", f"replay:{run_id}", payload=payload, parent_id=run_id)
-    opened = yield from open_runs(tenant, letter["job_id"], [new])
+    _, opened = yield from open_runs(tenant, letter["job_id"], [new])
     yield MARK_REPLAYED(run_id=run_id, new_id=opened[0])
     yield note("run.replayed", run_id, None, {"run_id": opened[0]})
     return opened[0]

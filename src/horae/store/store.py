@@ -199,7 +199,7 @@ class Store:
     jobs = _view(job_lists.jobs)
     runs = _view(run_lists.runs)
     run = _view(views.run)
-    logs = _verb(views.logs)
+    logs = _view(views.logs)
     versions = _view(views.versions)
     dead_letters = _view(run_lists.dead_letters)
     letter_groups = _view(letters.letter_groups)

@@ -96,7 +96,7 @@ MOST_COUNTED = 10_000
 def create(tenant: str, fields: dict[str, Any]) -> Steps[str]:
     if not (yield INSERT(tenant=tenant)):
         detail = f'A tenant named "{tenant}" exists. Change it with PATCH /tenants/{tenant}.'
-        raise Conflict(detail, "name_taken", "/tenant")
+        raise Conflict(detail, "name_taken", pointer="/tenant")
     _, after = yield from _write(tenant, fields)
     yield note("tenant.created", tenant, None, after)
     return tenant

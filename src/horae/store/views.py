@@ -8,7 +8,7 @@ from __future__ import annotations
 from horae.core.errors import NotFound
 from horae.core.run import first_id_at
 from horae.store.database import NOW, Row, Rows, Statement, Steps, reading, viewing
-from horae.store.jobs import FIND
+from horae.store.jobs import FIND, no_job
 from horae.store.waiting import with_reasons
 
 # A job's status is read off its rows: a schedule with nothing left and nothing live is completed.
@@ -76,7 +76,7 @@ ORDER BY attempt
 LOGS = Statement("""
 SELECT attempt, seq, text
 FROM logs
-WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq)
+WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq) AND (tenant IS NULL OR tenant = :tenant)
 ORDER BY attempt, seq
 LIMIT :most
 """)
@@ -128,16 +128,17 @@ def find(tenant: str, word: str) -> Steps[str]:
     if not found:
         gone = yield DELETED(tenant=tenant, name=word)
         more = f" One of this name was deleted: ask for {gone[0]['id']}." if gone else ""
-        raise NotFound(f'There is no job "{word}".{more}')
+        raise (yield from no_job(tenant, word, more))
     return str(found[0]["id"])
 
 
 @viewing
 def job(tenant: str, word: str) -> Steps[Row]:
-    """One job, with its latest run as `latest` (or None)."""
+    """One job, with its latest run as `latest` (or None). Lists do not tell what a run waits for."""
     id_ = yield from find(tenant, word)
-    row = (yield JOB(id=id_))[0]
-    return (yield from with_latest(tenant, [row]))[0]
+    (row,) = yield from with_latest(tenant, (yield JOB(id=id_)))
+    latest = [row["latest"]] if row["latest"] else []
+    return {**row, "latest": next(iter((yield from with_reasons(tenant, latest))), None)}
 
 
 def with_latest(tenant: str, rows: Rows) -> Steps[list[Row]]:
@@ -169,9 +170,9 @@ def run(tenant: str, run_id: str) -> Steps[tuple[Row, Rows]]:
 
 
 @viewing
-def logs(run_id: str, attempt: int, seq: int, most: int) -> Steps[Rows]:
+def logs(tenant: str, run_id: str, attempt: int, seq: int, most: int) -> Steps[Rows]:
     """Chunks after (attempt, seq), in order."""
-    return (yield LOGS(run_id=run_id, attempt=attempt, seq=seq, most=most))
+    return (yield LOGS(tenant=tenant, run_id=run_id, attempt=attempt, seq=seq, most=most))
 
 
 @viewing

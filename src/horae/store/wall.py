@@ -2,7 +2,7 @@
 
 The owner of the tables, as whom the movers work, is exempt and pays nothing. The role can log in nowhere; the owner
 steps into it and names the tenant by a setting of the session. Of versions and attempts, which have no tenant column,
-it is shown what belongs to rows that it sees. Logs are behind the first wall alone: a look for each piece took 25 µs.
+it is shown what belongs to rows that it sees; so it is with pieces of logs that an earlier release wrote without one.
 """
 
 from __future__ import annotations
@@ -45,13 +45,26 @@ BEGIN
                 EXECUTE format('GRANT UPDATE, DELETE ON %I TO %I', item.name, guest);
             END IF;
         END IF;
-        IF item.has_tenant AND NOT item.is_walled THEN
+        IF item.has_tenant AND NOT item.is_walled AND item.name <> 'logs' THEN
             EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', item.name);
             EXECUTE format('CREATE POLICY horae_tenant ON %I TO %I '
                            'USING (tenant = (SELECT current_setting(''horae.tenant'', true))) '
                            'WITH CHECK (tenant = (SELECT current_setting(''horae.tenant'', true)))', item.name, guest);
         END IF;
     END LOOP;
+    -- A look for the run of each piece took 25 µs, so only pieces that do not say whose they are have it.
+    IF EXISTS (SELECT FROM pg_class c
+               JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
+               WHERE c.oid = to_regclass('logs') AND NOT c.relrowsecurity) THEN
+        ALTER TABLE logs ENABLE ROW LEVEL SECURITY;
+        EXECUTE format('CREATE POLICY horae_tenant ON logs TO %I '
+                       'USING (CASE WHEN tenant IS NOT NULL '
+                       'THEN tenant = (SELECT current_setting(''horae.tenant'', true)) '
+                       'ELSE EXISTS (SELECT FROM runs r WHERE r.id = logs.run_id) '
+                       'OR EXISTS (SELECT FROM history h WHERE h.id = logs.run_id) END) '
+                       'WITH CHECK (tenant IS NULL OR tenant = (SELECT current_setting(''horae.tenant'', true)))',
+                       guest);
+    END IF;
     -- Tables without a tenant: what is read of them belongs to a row that is seen. What is written is not looked at:
     -- a look for each row of a batch took half a second for 500.
     FOR item IN

@@ -206,8 +206,8 @@ def delete(tenant: str, word: str) -> Steps[str]:
     row = yield from _hold(tenant, word)
     users = dict.fromkeys(user["name"] for user in (yield USERS(tenant=tenant, id=row["id"])))
     if users:
-        detail = f'Webhook "{row["name"]}" is named by {", ".join(users)}. Change these jobs first.'
-        raise Conflict(detail, "webhook_used")
+        hint = f'Change these jobs first: PATCH /jobs/{next(iter(users))} {{"notify": []}}.'
+        raise Conflict(f'Webhook "{row["name"]}" is named by {", ".join(users)}.', "webhook_used", hint=hint)
     yield UNWATCH(tenant=tenant, id=row["id"])
     yield DROP_WAITING(id=row["id"])
     yield DELETE(id=row["id"])

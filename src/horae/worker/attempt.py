@@ -175,5 +175,5 @@ class Output:
         if self._size >= LOG_CAP:
             text += f"\n[horae: output above {LOG_CAP} characters is not kept]\n"
         self._seq += 1
-        chunk = LogChunk(self._claimed.run_id, self._claimed.attempt, self._seq, clean(text, LOG_CAP + 100))
-        self._results.log(chunk)
+        claimed, text = self._claimed, clean(text, LOG_CAP + 100)
+        self._results.log(LogChunk(claimed.run_id, claimed.attempt, self._seq, text, claimed.tenant))

@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from horae.api.access import KeyAccess
 from horae.core.access import key_hash
 from horae.core.explain import explain
+from tests.scenario.asking import assert_helpful
 from tests.scenario.conftest import ADDRESS, app_over
 
 Client = httpx2.AsyncClient
@@ -56,6 +57,7 @@ def problem(answer: httpx2.Response, status: int, code: str) -> dict[str, Any]:
     assert answer.headers["content-type"] == "application/problem+json"
     made: dict[str, Any] = answer.json()
     assert made["code"] == code, made
+    assert_helpful(made)
     return made
 
 

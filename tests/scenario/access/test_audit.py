@@ -45,8 +45,8 @@ async def test_s61_every_change_is_written_down_with_who_and_what(app: Starlette
         job["job_id"],
     )
     assert (changed["before"], changed["after"]) == (
-        {"version": 1, "priority": "MEDIUM"},
-        {"version": 2, "priority": "HIGH"},
+        {"name": job["name"], "version": 1, "priority": "MEDIUM"},
+        {"name": job["name"], "version": 2, "priority": "HIGH"},
     )
     assert entries[0]["before"]["prefix"] == made["prefix"]
 
@@ -63,6 +63,23 @@ async def test_a_batch_is_one_entry_and_a_refusal_or_a_repeat_is_none(admin: Cli
 
     assert entry["action"] == "jobs.created"
     assert [job["name"] for job in entry["after"]["jobs"]] == ["j0", "j1", "j2"]
+
+
+async def test_every_entry_about_a_job_has_its_id_and_its_name(admin: Client):
+    job = (await admin.post("/jobs", json={"name": "a", "type": "noop", "schedule": "@hourly"})).json()["job_id"]
+    await admin.patch("/jobs/a", json={"priority": "HIGH"})
+    for verb in ("pause", "resume", "run"):
+        await admin.post(f"/jobs/a/{verb}")
+    await admin.post("/runs:batch", json={"job": "a", "runs": [{}, {}]})
+    await admin.delete("/jobs/a")
+
+    entries = (await admin.get(f"/audit?target={job}")).json()["entries"]
+
+    assert [entry["action"] for entry in entries] == [
+        "job.deleted", "job.run", "job.run", "job.resumed", "job.paused", "job.changed", "job.created",
+    ]  # fmt: skip
+    for entry in entries:
+        assert ((entry["before"] or {}) | (entry["after"] or {})).get("name") == "a", entry
 
 
 async def test_no_secret_is_written_down(admin: Client, store: Store):

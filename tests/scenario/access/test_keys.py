@@ -12,6 +12,7 @@ from horae.api.access import KeyAccess
 from horae.core.access import key_hash
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
+from tests.conformance.test_access_store import run_sql
 from tests.scenario.access.doors import ADMIN, Client, client, closed, new_key, on_one_store, problem
 from tests.scenario.conftest import app_over
 
@@ -40,10 +41,32 @@ async def test_s03_only_the_hash_of_a_key_is_kept_and_it_is_shown_once(store: St
     assert len(key) == len("horae_") + 43
     assert listed[0]["prefix"] == key[:14]
     assert repeat.status_code == 201
-    assert repeat.json() == answer.json() | {"key": None}
+    assert repeat.json() == answer.json()
     assert len(listed) == 1
     assert key not in await everything_in(store)
     assert key_hash(key) in await everything_in(store)
+
+
+async def test_a_key_whose_answer_was_lost_is_had_by_a_repeat_and_opens_the_door(app: Starlette, admin: Client):
+    once = {"Idempotency-Key": "lost"}
+    made = (await admin.post("/keys", json={"name": "ci", "role": "viewer"})).json()
+    path = f"/keys/{made['key_id']}/rotate"
+    first, second = [(await admin.post(path, headers=once)).json() for _ in range(2)]
+
+    assert first == second
+    async with client(app, second["key"]) as user:
+        assert (await user.get("/jobs")).status_code == 200
+    assert len((await admin.get("/keys")).json()["keys"]) == 2
+
+
+async def test_a_key_that_an_earlier_release_made_is_not_shown_again_and_says_so(admin: Client, store: Store):
+    once, document = {"Idempotency-Key": "old"}, {"name": "ci", "role": "viewer"}
+    made = (await admin.post("/keys", json=document, headers=once)).json()["key_id"]
+    await run_sql(store, "UPDATE idempotency SET result = :result", result=f'"{made}"')
+
+    (fault,) = problem(await admin.post("/keys", json=document, headers=once), 409, "conflict")["errors"]
+
+    assert f"POST /keys/{made}/rotate" in fault["hint"]
 
 
 async def everything_in(store: Store) -> str:

@@ -161,6 +161,8 @@ async def test_s21_a_payload_has_a_quota(admin: Client):
         assert "20" in refused["detail"]
     batch = await admin.post("/runs:batch", json={"job": "a", "runs": [{"payload": 1}, {"payload": large}]})
     assert problem(batch, 422, "quota_payload")["errors"][0]["pointer"] == "/runs/1/payload"
+    of_one = await admin.post("/runs:batch", json={"job": "a", "runs": [{"payload": large}]})
+    assert problem(of_one, 422, "quota_payload")["errors"][0]["pointer"] == "/runs/0/payload"
 
 
 async def test_a_tenants_cap_on_running_runs_holds(admin: Client, store: Store):
