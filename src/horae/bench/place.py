@@ -45,9 +45,7 @@ class Place:
             return
         async with self._raw() as connection:
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
-                raise Conflict(
-                    "A benchmark runs in this database: wait for its end, or name another one.", IN_USE
-                )
+                raise Conflict("A benchmark runs in this database: wait for its end, or name another one.", IN_USE)
             for (schema,) in await connection.fetch(
                 "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> $1", SCHEMA
             ):
