@@ -48,21 +48,26 @@ FROM runs r
 JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
 """)
 
-# Most endings are of runs that nobody waits for: then one row says so. Each row of an answer costs a thread of SQLite a
-# wait for the interpreter, which is busy with the next runs meanwhile.
-MATCHED = Statement(f"""
-SELECT count(*) AS n, sum(CASE WHEN has_group OR has_chain OR is_watched THEN 1 ELSE 0 END) AS odd
+# How many were kept, and whether anybody may wait for one of them. A row for each would cost a thread of SQLite a wait
+# for the interpreter, which is busy with the next runs meanwhile.
+KEPT = Statement(
+    "SELECT 0 AS n, false AS is_odd",
+    sqlite="""
+    SELECT changes() AS n,
+           EXISTS (SELECT 1 FROM chains) OR EXISTS (SELECT 1 FROM watches)
+           OR EXISTS (SELECT 1 FROM runs WHERE group_key IS NOT NULL) AS is_odd
+    """,
+)
+
+# Those that somebody waits for, or each of all when some were not kept.
+ENDED = Statement(f"""
+SELECT *
 FROM (
-    SELECT r.group_key IS NOT NULL AS has_group, {_CHAINED}, {IS_WATCHED}
+    SELECT r.id, r.group_key, {_CHAINED}, {IS_WATCHED}
     FROM runs r
     JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
 ) AS ended
-""")
-
-ENDED = Statement(f"""
-SELECT r.id, r.group_key, {_CHAINED}, {IS_WATCHED}
-FROM runs r
-JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
+WHERE ended.group_key IS NOT NULL OR ended.has_chain OR ended.is_watched OR CAST(:is_each AS BOOLEAN)
 """)
 
 _DROP = "DELETE FROM runs WHERE id IN (SELECT id FROM {rows:chosen(id text)})"
@@ -216,11 +221,11 @@ def settle_postgres(worker: str, endings: list[Ending]) -> Steps[set[str]]:
 
 @transaction
 def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[set[str]]:
-    (matched,) = yield MATCHED(e=endings)
-    is_plain = matched["n"] == len(endings) and not matched["odd"]
-    rows = [] if is_plain else (yield ENDED(e=endings))
-    ended = {ending.run_id for ending in endings} if is_plain else {row["id"] for row in rows}
     yield KEEP(e=endings)
+    (kept,) = yield KEPT()
+    is_whole = kept["n"] == len(endings)
+    rows = (yield ENDED(e=endings, is_each=not is_whole)) if kept["is_odd"] or not is_whole else []
+    ended = {ending.run_id for ending in endings} if is_whole else {row["id"] for row in rows}
     yield DROP(chosen=[(id_,) for id_ in ended])
     return (yield from _after(worker, endings, rows, ended))
 
