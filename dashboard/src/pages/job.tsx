@@ -1,6 +1,7 @@
 // One job: what it is about to do, what it did, what changed, and why.
 import { curl, enc, send } from "../lib/api";
 import { useRef } from "preact/hooks";
+import { writeJson } from "../lib/json";
 import { useLoad } from "../lib/load";
 import { go, param, setParams } from "../lib/route";
 import { day, ms, span, weekday, zoneMode, zoneOf } from "../lib/time";
@@ -164,7 +165,7 @@ function Definition({ job }: { job: JobAnswer }) {
 
 function FactRow({ name, value }: { name: string; value: unknown }) {
   if (value === null || value === undefined) return null;
-  return <><dt>{name}</dt><dd>{typeof value === "object" ? <code>{JSON.stringify(value)}</code> : String(value)}</dd></>;
+  return <><dt>{name}</dt><dd>{typeof value === "object" ? <code>{writeJson(value)}</code> : String(value)}</dd></>;
 }
 
 function Versions({ list }: { list: VersionList }) {
@@ -173,7 +174,7 @@ function Versions({ list }: { list: VersionList }) {
       {list.versions.map((each) => (
         <article key={each.version}>
           <p><strong>Version {each.version}</strong> <span class="dim">by {each.actor}, <Time at={each.created_at} mode="both" /></span></p>
-          {each.diff.length === 0 ? <p class="dim">{each.version === 1 ? "Created." : "Nothing in the definition changed."}</p> : <div class="diff">{each.diff.map((change) => <div key={change.field}><div class="dim">{change.field}</div><div class="minus">{JSON.stringify(change.before)}</div><div class="plus">{JSON.stringify(change.after)}</div></div>)}</div>}
+          {each.diff.length === 0 ? <p class="dim">{each.version === 1 ? "Created." : "Nothing in the definition changed."}</p> : <div class="diff">{each.diff.map((change) => <div key={change.field}><div class="dim">{change.field}</div><div class="minus">{writeJson(change.before ?? null)}</div><div class="plus">{writeJson(change.after ?? null)}</div></div>)}</div>}
         </article>
       ))}
     </div>
