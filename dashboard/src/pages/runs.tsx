@@ -12,6 +12,7 @@ import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
 import { useNamed } from "../parts/named";
 import { RunTable } from "../parts/runtable";
 import { useTitle } from "../parts/shell";
+import { HeadPill, useSteady } from "../parts/steady";
 import { Act, Badge, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
 import { useLoad } from "../lib/load";
 
@@ -86,19 +87,21 @@ function Bulk({ runs, onDone }: { runs: Run[]; onDone: () => void }) {
 
 function Groups({ asked }: { asked: string }) {
   const loaded = useLoad<RunList>(`/runs${asked}${asked ? "&" : "?"}limit=1000${asked.includes("status=") ? "" : "&status=FAILED"}`, { when: (change) => change.runs.some((run) => run.status === "FAILED"), restMs: 5000 }, (path, signal) => get<RunList>(path, signal));
-  if (loaded.problem.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
-  if (!loaded.data.value) return <Skeleton rows={6} />;
   const groups = new Map<string, Run[]>();
-  for (const run of loaded.data.value.runs) {
+  for (const run of loaded.data.value?.runs ?? []) {
     const key = fingerprint(run.error_message, run.reason);
     groups.set(key, [...(groups.get(key) ?? []), run]);
   }
-  if (!groups.size) return <Empty title="No error here" />;
+  const steady = useSteady(loaded.data.value && [...groups].sort((a, b) => b[1].length - a[1].length), ([key]) => key, loaded.data.value, asked);
+  if (loaded.problem.value && !loaded.data.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
+  if (!loaded.data.value) return <Skeleton rows={6} />;
+  if (!steady.shown.length && !steady.waiting.length) return <Empty title="No error here" />;
   return (
     <section class="panel">
+      <div class="panel-head"><h2>By error</h2><div class="panel-actions"><HeadPill steady={steady} noun="error" /></div></div>
       <table class="small-table">
         <thead><tr><th scope="col">Error</th><th scope="col" class="right">Runs</th><th scope="col">Jobs</th><th scope="col">Last</th><th scope="col">Newest</th></tr></thead>
-        <tbody>{[...groups].sort((a, b) => b[1].length - a[1].length).map(([key, runs]) => <tr key={key}><th scope="row">{key}</th><td class="right">{runs.length}</td><td>{[...new Set(runs.map((run) => run.job_name))].slice(0, 3).map((name) => <a key={name} href={`/runs?f=${enc(`job:${name} status:dead`)}`}>{name} </a>)}</td><td><Time at={runs[0].scheduled_for} /></td><td><a href={`/runs/${runs[0].run_id}`}><Badge status={runs[0].status} reason={runs[0].reason} /></a></td></tr>)}</tbody>
+        <tbody>{steady.shown.map(({ item: [key, runs] }) => <tr key={key}><th scope="row">{key}</th><td class="right">{runs.length}</td><td>{[...new Set(runs.map((run) => run.job_name))].slice(0, 3).map((name) => <a key={name} href={`/runs?f=${enc(`job:${name} status:dead`)}`}>{name} </a>)}</td><td><Time at={runs[0].scheduled_for} /></td><td><a href={`/runs/${runs[0].run_id}`}><Badge status={runs[0].status} reason={runs[0].reason} /></a></td></tr>)}</tbody>
       </table>
       <p class="dim">Of the newest {loaded.data.value.runs.length} failed runs.</p>
     </section>

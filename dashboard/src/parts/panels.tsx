@@ -41,7 +41,7 @@ async function readSeries(_: string, signal: AbortSignal): Promise<SeriesData> {
 export function Series({ isWanted }: { isWanted: boolean }) {
   const loaded = useLoad<SeriesData>(isWanted ? "series" : "", { when: (change) => change.runs.length > 0, restMs: 5000, everyMs: 30_000 }, readSeries);
   return (
-    <div class="grid">
+    <div class="grid series">
       <div class="span-6"><Panel title="Due, started, finished" from={loaded} rows={6}>{(data) => <Chart title="Throughput" summary={data.words} times={data.times} lines={data.throughput} />}</Panel></div>
       <div class="span-6"><Panel title="How late runs start" from={loaded} rows={6}>{(data) => <Chart title="Lateness" summary={data.late} times={data.times} lines={data.lateness} unit={span} target={{ value: TARGET_MS, label: "target 1 s" }} />}</Panel></div>
     </div>
