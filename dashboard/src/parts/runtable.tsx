@@ -17,7 +17,7 @@ const PAGE = 100;
 type Props = { path: string; jobId?: string; zone?: string; empty: ComponentChildren; isLive?: boolean; selected?: Set<string>; onSelect?: (keys: Set<string>) => void; onRows?: (rows: Run[]) => void };
 
 export function RunTable({ path, jobId, zone, empty, selected, onSelect, onRows }: Props) {
-  const pages = usePages<Run>(path, (answer) => ({ rows: (answer as RunList).runs, next: (answer as RunList).next_cursor }), PAGE);
+  const pages = usePages<Run>(path, (answer) => ({ rows: (answer as RunList).runs, next: (answer as RunList).next_cursor, backTo: (answer as RunList).searched_back_to }), PAGE);
   const [fresh, setFresh] = useState(0);
   const timer = useRef(0);
   useEffect(() => {
