@@ -140,7 +140,11 @@ def test_messages_and_audit_keep_their_places(page: Page, dev: Server) -> None:
 def test_a_lost_stream_pushes_nothing_down(page: Page, dev: Server) -> None:
     page.add_init_script("delete window.SharedWorker;")  # so that its stream is this page's
     hold: list[Route] = []
-    page.route("**/api/v1/events", lambda route: hold.append(route))
+
+    def keep(route: Route) -> None:
+        hold.append(route)
+
+    page.route("**/api/v1/events", keep)
     page.goto(f"{dev.url}/runs")
     row = page.locator("tr[data-row]").first
     expect(row).to_be_visible()
