@@ -63,7 +63,7 @@ export function Audit() {
   return (
     <>
       <div class="page-head"><div><h1>Audit</h1><p class="dim">Every change, chained so that none can be taken out unseen.</p></div><div class="page-actions"><button type="button" onClick={check}>Check the chain</button></div></div>
-      <FilterBox text={text} known={FILTERS} values={{}} extra={<Export path={`/audit${asked}`} field="entries" name="audit" />} onChange={(next) => setParams({ f: next || null })} placeholder="actor:…, action:job.changed, target:…, since:2026-11-01T00:00:00Z" />
+      <FilterBox text={text} known={FILTERS} values={{}} extra={<Export path={`/audit${asked}`} field="entries" name="audit" />} onChange={(next, isSameStep) => setParams({ f: next || null }, isSameStep)} placeholder="actor:…, action:job.changed, target:…, since:2026-11-01T00:00:00Z" />
       <FreshLine words={fresh ? (fresh >= 100 ? "100 or more new entries" : fresh === 1 ? "1 new entry" : `${fresh} new entries`) : ""} onShow={() => { setFresh(0); void pages.reload(); scrollTo(0, 0); }} />
       <Table label="Audit" pages={pages} columns={columns} rowKey={(entry) => String(entry.id)} empty={<Empty title={text ? "Nothing matches" : "Nothing was changed yet"} />} rowHeight={40} cardHeight={92} />
       {opened && <Dialog wide title={`${opened.action} · ${opened.target}`} onClose={() => setOpened(null)}><p class="dim">{opened.actor}, <Time at={opened.at} mode="both" />, request {opened.request_id ?? "–"}</p><h3>Before</h3><Json value={opened.before} /><h3>After</h3><Json value={opened.after} /></Dialog>}

@@ -47,7 +47,7 @@ export function DeadLetters() {
         <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.{found && found.run_count > 0 && <> {plural(found.run_count, "run")}, {plural(found.group_count, "cause")}{found.group_count > groups.length ? `; those of the last day come first, then the largest; ${SHOWN} are shown` : "; those of the last day come first"}.</>}</p></div>
         <div class="page-actions">{!isUnread && groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
       </div>
-      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
+      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next, isSameStep) => setParams({ f: next || null }, isSameStep)} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
       {filter.problems.length > 0 ? <UnreadFilter /> : named.instead}
       {loaded.problem && <ProblemBox problem={loaded.problem} retry={loaded.reload} />}
       {!loaded.groups && !loaded.problem && !isUnread && <Skeleton rows={8} />}
@@ -58,7 +58,7 @@ export function DeadLetters() {
         return (
           <section class={`panel group ${isGone ? "gone" : ""}`} key={key} aria-label={`${group.job_name}: ${errorWords(group.error)}`}>
             <div class="group-head">
-              <button type="button" class="plain" aria-expanded={opened === key} onClick={() => setParams({ open: opened === key ? null : key })} aria-label={`${opened === key ? "Close" : "Open"} the runs of ${group.job_name}`}>{opened === key ? "▾" : "▸"}</button>
+              <button type="button" class="plain" aria-expanded={opened === key} onClick={() => setParams({ open: opened === key ? null : key }, true)} aria-label={`${opened === key ? "Close" : "Open"} the runs of ${group.job_name}`}>{opened === key ? "▾" : "▸"}</button>
               <Badge status="FAILED" extra={`×${count(group.runs, Infinity)}`} />
               <a href={`/jobs/${enc(group.job_id)}`}>{group.job_name}</a>
               <span class="group-error" title={errorWords(group.error)}>{errorWords(group.error)}</span>

@@ -24,7 +24,7 @@ export function Queues() {
   return (
     <>
       <div class="page-head"><div><h1>Queues</h1></div></div>
-      <input data-filter type="search" aria-label="Filter" placeholder="Name of a queue" value={text} onInput={(event) => setParams({ f: event.currentTarget.value || null })} />
+      <input data-filter type="search" aria-label="Filter" placeholder="Name of a queue" value={text} onInput={(event) => setParams({ f: event.currentTarget.value || null }, true)} />
       <Panel title="By the age of the oldest run" from={loaded} actions={<HeadPill steady={steady} noun="queue" />}>
         {() => {
           if (!steady.shown.length) return <Empty title={text ? "No queue has this in its name" : "No queue yet"}><p>A queue is made when a job first names it.</p></Empty>;

@@ -79,6 +79,11 @@ export function Panel<T>({ title, from, children, actions, rows, id, wide }: {
   );
 }
 
+/** Beside the name of a quick filter; its place is kept, so that the others do not move when it comes. */
+export function Count({ words }: { words: string | null | undefined }) {
+  return <span class="count">{words && <><span class="visually-hidden">, </span>{words}</>}</span>;
+}
+
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return <div class="empty"><p class="empty-title">{title}</p>{children}</div>;
 }
