@@ -94,6 +94,11 @@ def test_what_runs_and_what_changed_keep_their_places(page: Page, dev: Server) -
     expect(running).to_contain_text("stays-a-while")
     expect(page.locator(".skeleton")).to_have_count(0)
     expect(changed.locator("tbody tr").first).to_contain_text("stays-a-while")
+    below = place(changed)
+    third = dev.call("POST", "/jobs/stays-a-while/run", {})["run_id"]
+    expect(running.locator("tbody tr")).to_have_count(2)  # nobody is at it
+    assert place(changed) == below
+    running.get_by_role("heading").hover()
     before = (place(running.locator("tbody tr").last), names(changed))
     second = dev.call("POST", "/jobs/stays-a-while/run", {})["run_id"]
     dev.call("PUT", "/jobs/comes-later", {"type": "noop", "schedule": "@manual"})
@@ -106,7 +111,8 @@ def test_what_runs_and_what_changed_keep_their_places(page: Page, dev: Server) -
     assert place(running.locator("tbody tr").last) == before[0]
     changed.get_by_role("button", name=re.compile("new change")).click()
     expect(changed.locator("tbody tr").first).to_contain_text("comes-later")
-    dev.call("POST", f"/runs/{second}/cancel", {})
+    for run in (second, third):
+        dev.call("POST", f"/runs/{run}/cancel", {})
 
 
 def test_messages_and_audit_keep_their_places(page: Page, dev: Server) -> None:

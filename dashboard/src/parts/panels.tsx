@@ -5,7 +5,7 @@ import { clock, ms, now, span, zoneOf } from "../lib/time";
 import { count, plural } from "../lib/words";
 import type { Forecast, JobList, QueueList, RunList, Series as SeriesAnswer } from "../types";
 import { Chart, type Line } from "./chart";
-import { HeadPill, useSteady } from "./steady";
+import { HeadPill, useAttended, useSteady } from "./steady";
 import { Badge, Panel, Time } from "./ui";
 
 const TARGET_MS = 1000;
@@ -95,16 +95,24 @@ export function NextHour({ isWanted }: { isWanted: boolean }) {
   );
 }
 
-/** Those that ran when the page was opened: one that ends says so, and new ones wait for the reader. */
+/** Follows what happens while nobody is at it; else one that ends says so, and new ones wait for the reader. Its height is that of a full list. */
 export function RunningNow({ isWanted }: { isWanted: boolean }) {
   const loaded = useLoad<RunList>(isWanted ? "/runs?status=RUNNING&limit=8" : "", { when: (change) => change.runs.length > 0, restMs: 2000, everyMs: 15_000 });
+  const { isAttended, box } = useAttended();
   const steady = useSteady(loaded.data.value?.runs ?? null, (run) => run.run_id, loaded.data.value);
+  steady.settle(!isAttended);
   return (
-    <Panel title="Running now" from={loaded} actions={<><HeadPill steady={steady} noun="run" /><a href="/runs?f=status:running">All</a></>}>
-      {() => steady.shown.length === 0 ? <p class="dim">{steady.waiting.length ? "Nothing ran until a moment ago." : "Nothing runs at this moment."}</p> : (
-        <table class="small-table"><tbody>{steady.shown.map(({ item: run, isGone }) => <tr key={run.run_id} class={isGone ? "gone" : ""}><th scope="row"><a href={`/runs/${run.run_id}`}>{run.job_name}</a></th><td>{isGone ? <span class="badge dim">ended</span> : <Badge status={run.status} />}</td><td class="right">{isGone || !run.start_time ? "–" : span(now.value - ms(run.start_time))}</td></tr>)}</tbody></table>
-      )}
-    </Panel>
+    <div {...box}>
+      <Panel title="Running now" from={loaded} rows={8} actions={<><HeadPill steady={steady} noun="run" /><a href="/runs?f=status:running">All</a></>}>
+        {() => (
+          <div class="eight-rows">
+            {steady.shown.length === 0 ? <p class="dim">{steady.waiting.length ? "Nothing ran until a moment ago." : "Nothing runs at this moment."}</p> : (
+              <table class="small-table"><tbody>{steady.shown.map(({ item: run, isGone }) => <tr key={run.run_id} class={isGone ? "gone" : ""}><th scope="row"><a href={`/runs/${run.run_id}`}>{run.job_name}</a></th><td>{isGone ? <span class="badge dim">ended</span> : <Badge status={run.status} />}</td><td class="right">{isGone || !run.start_time ? "–" : span(now.value - ms(run.start_time))}</td></tr>)}</tbody></table>
+            )}
+          </div>
+        )}
+      </Panel>
+    </div>
   );
 }
 

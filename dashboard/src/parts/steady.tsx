@@ -9,7 +9,7 @@ export type Steady<T> = {
   /** Take the order as it is now. */
   show: () => void;
   /** Take the order of what is read next: after something that the reader did. */
-  settle: () => void;
+  settle: (isWanted?: boolean) => void;
 };
 
 /** `source` is what the items were made of; `place` is another list when it is another value. `isFilling`: more of the same answer is to come, and goes below. */
@@ -47,7 +47,7 @@ export function useSteady<T>(items: T[] | null, keyOf: (item: T) => string, sour
       state.order = null;
       again((n) => n + 1);
     },
-    settle: () => (state.isSettling = true),
+    settle: (isWanted = true) => (state.isSettling = isWanted),
   };
 }
 
@@ -61,6 +61,18 @@ export function HeadPill<T>({ steady, noun }: { steady: Steady<T>; noun: string 
   const gone = steady.shown.filter((each) => each.isGone).length;
   const words = steady.waiting.length ? `${steady.waiting.length} new ${noun}${steady.waiting.length > 1 ? "s" : ""}, show` : gone ? `${gone} gone, tidy up` : steady.isMoved ? "In new order, show" : "";
   return words ? <button type="button" class="new-pill" onClick={steady.show}>{words}</button> : null;
+}
+
+const coarse = matchMedia("(pointer: coarse)");
+
+/** Whether the reader is at this box, with the pointer or the focus: else its rows may follow what happens. A finger comes without a sign, so with one they never do. */
+export function useAttended() {
+  const [isAt, setAt] = useState(false);
+  const [hasFocus, setFocus] = useState(false);
+  return {
+    isAttended: isAt || hasFocus || coarse.matches,
+    box: { onPointerEnter: () => setAt(true), onPointerLeave: () => setAt(false), onFocusIn: () => setFocus(true), onFocusOut: () => setFocus(false) },
+  };
 }
 
 /** How many of a long list to put into the page: a screen at once, the rest a little later, below it. */

@@ -201,8 +201,11 @@ export function Tabs({ tabs, at, onPick }: { tabs: [string, string][]; at: strin
     onPick(tabs[(index + step + tabs.length) % tabs.length][0]);
     ((event.currentTarget as Element).querySelectorAll("button")[(index + step + tabs.length) % tabs.length] as HTMLElement).focus();
   };
+  const box = useRef<HTMLDivElement>(null);
+  // On a phone the chosen one may stand beyond the edge.
+  useLayoutEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "nearest" }), [at]);
   return (
-    <div class="tabs" role="tablist" onKeyDown={move}>
+    <div class="tabs" role="tablist" ref={box} onKeyDown={move}>
       {tabs.map(([name, label]) => (
         <button key={name} type="button" role="tab" aria-selected={name === at} tabIndex={name === at ? 0 : -1} onClick={() => onPick(name)}>{label}</button>
       ))}
