@@ -15,7 +15,7 @@ from horae.store.views import find
 HOUR_US = 3_600_000_000
 AGES_US = {"hour": HOUR_US, "day": 24 * HOUR_US, "week": 7 * 24 * HOUR_US}
 
-_FILTERS = {
+FILTERS = {
     "job_id": "d.job_id = :job_id",
     "fingerprint": "d.fingerprint = :fingerprint",
     "queue": "d.queue = :queue",
@@ -34,7 +34,7 @@ def groups_where(filters: frozenset[str]) -> Statement:
     in it only when somebody gave them, since with them SQLite reads the table instead of the index by error.
     """
     open_ = "d.tenant = :tenant AND d.replayed_as IS NULL AND d.discarded_us IS NULL"
-    where = " AND ".join([open_, *(_FILTERS[name] for name in sorted(filters))])
+    where = " AND ".join([open_, *(FILTERS[name] for name in sorted(filters))])
     ages = ", ".join(f"sum(CASE WHEN d.run_id >= :{age}_id THEN 1 ELSE 0 END) AS {age}" for age in AGES_US)
     return Statement(f"""
 WITH found AS MATERIALIZED (
@@ -77,6 +77,6 @@ def letter_groups(tenant: str, job_word: str | None, filters: Mapping[str, Any],
     given |= {"from_id": from_id} if from_id else {}
     given |= {"until_id": until_id} if until_id != LAST else {}
     ages = {f"{age}_id": first_id_at(now_us - length_us) for age, length_us in AGES_US.items()}
-    known = frozenset(name for name in _FILTERS if name in given)
+    known = frozenset(name for name in FILTERS if name in given)
     rows = yield groups_where(known)(**given, **ages, tenant=tenant, most=most)
     return LetterGroups(rows, rows[0]["all_groups"] if rows else 0, int(rows[0]["all_runs"]) if rows else 0)
