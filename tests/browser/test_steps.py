@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.conftest import ADMIN, Server, watch
@@ -79,6 +80,28 @@ def test_dead_letters_of_a_deleted_job_are_reached_from_the_overview(page: Page,
     page.goto(dev.url)
     link = page.locator(".attention").get_by_role("link", name="dead-twice")
     expect(link).to_have_attribute("href", re.compile(gone))
+
+
+@pytest.mark.parametrize(("path", "row"), [("/dead-letters", "section.group"), ("/runs", "tr[data-row]")])
+def test_the_past_of_a_deleted_job_is_found_by_its_name(page: Page, dev: Server, path: str, row: str) -> None:
+    dies = {"type": "shell", "target": {"command": "exit 1"}, "retries": 0, "schedule": "@manual"}
+    dev.call("PUT", "/jobs/gone-for-good", dies)
+    dev.run("gone-for-good")
+    dev.call("DELETE", "/jobs/gone-for-good")
+    page.goto(f"{dev.url}{path}?f=job:gone-for-good")
+    page.get_by_role("button", name=re.compile("^gone-for-good, changed last")).first.click()
+    expect(page.locator(row).first).to_contain_text("gone-for-good")
+
+
+def test_a_log_that_was_cut_says_how_much_is_missing(page: Page, dev: Server) -> None:
+    dev.call(
+        "PUT", "/jobs/talks-a-lot", {"type": "shell", "target": {"command": "seq 1 600000"}, "schedule": "@manual"}
+    )
+    run = dev.run("talks-a-lot")
+    page.goto(f"{dev.url}/runs/{run['run_id']}")
+    expect(page.get_by_text("This log is cut")).to_contain_text("2.9 MiB more were not")
+    page.get_by_label("Find in the log").fill("150000")
+    expect(page.get_by_text("1 of 1", exact=True)).to_be_visible()
 
 
 def test_quick_filters_say_how_many(page: Page, dev: Server) -> None:

@@ -11,7 +11,7 @@ import { discardRun, replayRun, retryRun } from "../parts/actions";
 import { type Group, groupKey, useDeadGroups } from "../parts/deadgroups";
 import { Export } from "../parts/export";
 import { FilterBox, UnreadFilter } from "../parts/filterbox";
-import { useNamed } from "../parts/named";
+import { Deleted, useNamed } from "../parts/named";
 import { useTitle } from "../parts/shell";
 import { FreshLine, useGrowing, useSteady } from "../parts/steady";
 import { Act, Badge, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
@@ -50,6 +50,7 @@ export function DeadLetters() {
       <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next, isSameStep) => setParams({ f: next || null }, isSameStep)} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
       {filter.problems.length > 0 ? <UnreadFilter /> : named.instead}
       {loaded.problem && <ProblemBox problem={loaded.problem} retry={loaded.reload} />}
+      <Deleted name={filter.values.job} problem={loaded.problem} />
       {!loaded.groups && !loaded.problem && !isUnread && <Skeleton rows={8} />}
       {!isUnread && found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
       {!isUnread && groups.length > 0 && <FreshLine words={steady.waiting.length ? plural(steady.waiting.length, "new cause") : ""} onShow={steady.show} />}
