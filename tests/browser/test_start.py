@@ -37,7 +37,7 @@ def test_a_crontab_is_read_by_the_server_and_taken_over(page: Page, bare: Server
     page.get_by_role("button", name="Import a crontab").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Paste what crontab -l prints").fill(TABLE)
-    rows = dialog.locator("tbody tr")
+    rows = dialog.get_by_label("What the lines mean").locator("li")
     expect(rows).to_have_count(4)
     expect(rows.nth(0)).to_contain_text("02:15")
     expect(rows.nth(0).locator("time")).to_have_count(3)

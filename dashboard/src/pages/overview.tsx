@@ -34,7 +34,7 @@ export function Overview() {
   const isThere = [odd, queues, workers].every((part) => part.data.value ?? part.problem.value) && !!(dead.groups ?? dead.problem);
   const found = { dead: dead.groups ?? [], odd: odd.data.value ?? [], queues: queues.data.value?.queues ?? [], workers: workers.data.value?.workers ?? [] };
   const items = isThere ? attention(found, stats) : [];
-  const steady = useSteady(isThere ? items : null, (item) => item.key, dead.source, String(!!stats), !dead.isWhole);
+  const steady = useSteady(isThere ? items : null, (item) => item.key, dead.source, `${!!stats} ${isEmpty}`, !dead.isWhole);
   // As whole as what could be read lets it be.
   const shown = { ...odd, data: { value: isThere ? true : null }, problem: { value: dead.problem ?? odd.problem.value ?? queues.problem.value ?? workers.problem.value }, reload: () => { dead.reload(); [odd, queues, workers].forEach((part) => part.reload()); } } as Loaded<boolean>;
   useTitle(items.length ? `${items.length} to look at` : "", "Overview");

@@ -19,7 +19,7 @@ export function Queues() {
   const alive = (workers.data.value?.workers ?? []).filter((worker) => worker.state !== "lost");
   const serving = (queue: Queue) => alive.filter((worker) => worker.queues.includes("*") || worker.queues.includes(queue.queue));
   const found = loaded.data.value && loaded.data.value.queues.filter((queue) => queue.queue.includes(text)).sort((a, b) => (b.oldest_age_ms ?? -1) - (a.oldest_age_ms ?? -1) || a.queue.localeCompare(b.queue));
-  const steady = useSteady(found, (queue) => queue.queue, loaded.data.value, text);
+  const steady = useSteady(found, (queue) => queue.queue, loaded.data.value, `${text} ${!found?.length}`);
   const stuck = workers.data.value ? (found ?? []).filter((queue) => queue.queued > 0 && !serving(queue).length) : [];
   return (
     <>

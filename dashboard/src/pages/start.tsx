@@ -103,14 +103,17 @@ function Import({ onClose }: { onClose: () => void }) {
         <label class="field"><span>Paste what <code>crontab -l</code> prints</span><textarea rows={7} value={text} onInput={(event) => setText(event.currentTarget.value)} placeholder={"# nightly backup\n15 2 * * * /usr/local/bin/backup.sh"} spellcheck={false} autofocus /></label>
         <label class="field"><span>Time zone of the table</span><input value={zone} onInput={(event) => setZone(event.currentTarget.value.trim())} placeholder="Europe/Berlin" /></label>
         {entries.length > 0 && (
-          <div class="scroll" tabIndex={0} role="region" aria-label="What the lines mean"><table class="small-table">
-            <thead><tr><th scope="col" class="right">Line</th><th scope="col">Job</th><th scope="col">When</th><th scope="col">Next</th></tr></thead>
-            <tbody>{entries.map((entry) => {
-              const found = meaning(entry);
-              const fault = entry.refusal || found?.fault || faults.get(entry.line);
-              return <tr key={entry.line}><th scope="row" class="right">{entry.line}</th><td>{entry.job ? String(entry.job.name) : "–"}<div class="dim mono clip" title={entry.text}>{entry.text}</div></td><td>{fault ? <span class="tone-failed">{fault}</span> : found?.preview ? found.preview.description : entry.job ? "…" : ""}{[...entry.notes, ...(found?.preview?.warnings ?? [])].map((note) => <div class="dim" key={note}>{note}</div>)}</td><td>{found?.preview && !entry.refusal && found.preview.next.map((each) => <div key={each.at}><Time at={each.at} zone={entry.zone} mode="absolute" seconds={false} /></div>)}</td></tr>;
-            })}</tbody>
-          </table></div>
+          <ul class="meant scroll" tabIndex={0} aria-label="What the lines mean">{entries.map((entry) => {
+            const found = meaning(entry);
+            const fault = entry.refusal || found?.fault || faults.get(entry.line);
+            return (
+              <li key={entry.line}>
+                <div><strong>{entry.job ? String(entry.job.name) : `Line ${entry.line}`}</strong><div class="dim mono clip" title={entry.text}>{entry.text}</div></div>
+                <div>{fault ? <span class="tone-failed">{fault}</span> : (found?.preview?.description ?? (entry.job ? "…" : ""))}{[...entry.notes, ...(fault ? [] : (found?.preview?.warnings ?? []))].map((note) => <div class="dim" key={note}>{note}</div>)}</div>
+                <div class="meant-next">{!fault && found?.preview?.next.map((each) => <div key={each.at}><Time at={each.at} zone={entry.zone} mode="absolute" seconds={false} /></div>)}</div>
+              </li>
+            );
+          })}</ul>
         )}
         {entries.length === MOST && <p class="dim">The first {MOST} lines; the command line takes all of them.</p>}
         {problem && <ProblemBox problem={problem} />}

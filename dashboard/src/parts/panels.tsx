@@ -51,7 +51,7 @@ export function Series({ isWanted }: { isWanted: boolean }) {
 /** Those that wait longest when the page was opened. */
 export function QueuePanel({ from }: { from: Loaded<QueueList> }) {
   const queues = from.data.value && [...from.data.value.queues].sort((a, b) => (b.oldest_age_ms ?? 0) - (a.oldest_age_ms ?? 0)).slice(0, 8);
-  const steady = useSteady(queues, (queue) => queue.queue, from.data.value);
+  const steady = useSteady(queues, (queue) => queue.queue, from.data.value, String(!queues?.length));
   return (
     <Panel title="Queues" from={from} actions={<><HeadPill steady={steady} noun="queue" /><a href="/queues">All queues</a></>}>
       {() => steady.shown.length === 0 ? <p class="dim">No queue has been used yet.</p> : (
