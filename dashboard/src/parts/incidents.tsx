@@ -51,7 +51,7 @@ export function Incidents({ hooks }: { hooks: WebhookAnswer[] }) {
             return (
               <tr key={key} class={isGone ? "gone" : ""}>
                 <th scope="row"><a href={`/jobs/${enc(job.name)}`}>{job.name}</a></th>
-                <td><span class={`tone-${state.tone}`}><Icon shape={state.shape} /> {isGone ? "no longer" : kind === "late" ? "late" : "failing"}</span>{group && <> <a href={`/dead-letters?f=${enc(`job:${job.job_id}`)}`}>{plural(group.runs, "dead run")}</a> <span class="dim">{errorWords(group.error)}</span></>}</td>
+                <td class="in-text"><span class={`tone-${state.tone}`}><Icon shape={state.shape} /> {isGone ? "no longer" : kind === "late" ? "late" : "failing"}</span>{group && <> <a href={`/dead-letters?f=${enc(`job:${job.job_id}`)}`}>{plural(group.runs, "dead run")}</a> <span class="dim">{errorWords(group.error)}</span></>}</td>
                 <td>{kind === "late" ? <a href={`/runs?f=${enc(`job:${job.job_id} status:queued`)}`}>what waits</a> : group ? <Time at={group.first_due} zone={job.timezone} /> : "–"}</td>
                 <td>{told(job, kind, hooks) || <span class="tone-queued">nobody</span>}</td>
                 <td class="row"><button type="button" class="plain" onClick={() => (whyAsked.value = { job: job.job_id, name: job.name })}>Why?</button><Act operation="runJob" kind="plain" onClick={() => runNow(job, loaded.reload)}>Run now</Act><Act operation="pauseJob" kind="plain" onClick={() => pauseJob(job, loaded.reload)} disabled={job.status === "SCHEDULED" ? "" : "Only an active job can be paused."}>Pause</Act></td>
