@@ -626,6 +626,7 @@ export type RunIds = {
 export type RunList = {
   runs: (Run)[];
   next_cursor: string | null;
+  searched_back_to: string | null;
 };
 
 export type RunRequest = {

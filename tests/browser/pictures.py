@@ -32,7 +32,8 @@ JOBS = [
 SECONDS = 75
 PAGES = (
     "/", "/jobs", "/jobs/daily-report", "/jobs/billing-sync?tab=durations", "/jobs/billing-sync?tab=calendar",
-    "/jobs/daily-report?tab=changes", "/jobs/daily-report?tab=upcoming", "/jobs/new", "/runs", "/runs?group=error",
+    "/jobs/daily-report?tab=changes", "/jobs/daily-report?tab=upcoming",
+    "/jobs/daily-report?tab=alerts", "/jobs/new", "/runs", "/runs?group=error",
     "/dead-letters", "/queues", "/workers", "/alerts", "/audit", "/settings", "/settings?tab=keys",
     "/settings?tab=tenants",
 )  # fmt: skip

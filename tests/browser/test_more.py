@@ -160,7 +160,7 @@ def test_failing_jobs_are_one_click_away(page: Page, dev: Server) -> None:
     expect(page.get_by_role("link", name="billing-sync")).to_be_visible()
     expect(page.get_by_role("link", name="daily-report")).to_have_count(0)
     assert "health%3Afailing" in page.url or "health:failing" in page.url
-    page.get_by_role("button", name="All", exact=True).click()
+    page.get_by_role("button", name=re.compile("^All")).click()
     expect(page.get_by_role("link", name="daily-report")).to_be_visible()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import horae.store
 from horae.bench import fill
-from horae.store import claims, job_lists, plans, results, run_lists
+from horae.store import claims, job_lists, letters, plans, results, run_lists
 from horae.store.database import Statement
 from horae.store.postgres import SESSION, PostgresDatabase
 from horae.store.sqlite import SqliteDatabase
@@ -50,6 +50,7 @@ def list_statements() -> list[tuple[str, Statement]]:
         for names in chosen(walk.filters)
     ]
     of_letters = [("run_lists", run_lists.letters_where(names)) for names in chosen(run_lists.LETTER_FILTERS)]
+    of_letters += [("letters", letters.groups_where(names)) for names in chosen(letters.FILTERS)]
     ends = [(f"run_lists.{walk}", run_lists.end_of(walk)) for walk in run_lists.WALKS]
     return of_jobs + of_runs + of_letters + ends
 

@@ -54,6 +54,25 @@ async def test_a_search_that_finds_little_goes_on_page_by_page(
     assert pages > 3
 
 
+async def test_a_search_by_reason_does_not_go_through_what_succeeded(
+    api: Api, store: Store, world: World, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_lists, "SEARCHED", 2)
+    await create(api, retries=0)
+    dead = await failed(api, store, world, clock, 1)
+    for _ in range(6):
+        await run_now(api)
+        await end(store, await world.claim(), "succeeded")
+    found = (await api.get("runs?reason=exception")).json()
+    none = (await api.get("runs?queue=nowhere")).json()
+
+    assert ([run["run_id"] for run in found["runs"]], found["next_cursor"]) == (dead, None)
+    assert found["searched_back_to"] is None
+    assert none["runs"] == []
+    assert none["next_cursor"] is not None
+    assert none["searched_back_to"].endswith("Z")
+
+
 # Made-up data
 
 

@@ -24,6 +24,45 @@ export function setTenant(value: string): void {
   tenant.value = value;
 }
 
+type Shared = { ask: true } | { bye: true } | { key: string; tenant: string };
+/** Between tabs of this origin alone; nothing of it is stored. */
+const tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("horae.key");
+const HAND_OVER_MS = 300;
+let borrowing: Promise<boolean> | null = null;
+let take: ((shared: { key: string; tenant: string }) => void) | null = null;
+tabs?.addEventListener("message", ({ data }: MessageEvent<Shared>) => {
+  // Only a key that the server knows is handed on.
+  if ("ask" in data) return void (key.value && whoami.value && !needsKey.value && tabs.postMessage({ key: key.value, tenant: tenant.value }));
+  if ("bye" in data) return signOut(false);
+  take?.(data);
+});
+
+/** In all tabs: one that is left would hand the key to this one again. */
+export function signOut(isAsked = true): void {
+  if (isAsked) tabs?.postMessage({ bye: true });
+  else if (!key.value) return;
+  setKey("");
+  setTenant("");
+  whoami.value = null;
+  needsKey.value = true;
+}
+
+/** A tab that was opened from another one asks it for the key, instead of the reader. */
+function borrowed(): Promise<boolean> {
+  borrowing ??= new Promise<boolean>((resolve) => {
+    const timer = setTimeout(() => resolve(false), HAND_OVER_MS);
+    take = (shared) => {
+      take = null;
+      clearTimeout(timer);
+      if (!tenant.value) setTenant(shared.tenant);
+      setKey(shared.key);
+      resolve(true);
+    };
+    tabs ? tabs.postMessage({ ask: true }) : resolve(false);
+  });
+  return borrowing;
+}
+
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 export type Write = { method: Method; path: string; body?: unknown; ifMatch?: string };
 
@@ -58,6 +97,7 @@ export async function open(path: string, init: RequestInit = {}): Promise<Respon
   if (told) aheadMs = told + 1000 - Date.now();
   if (answer.ok) return answer;
   const problem = await readProblem(answer);
+  if (answer.status === 401 && !key.value && (await borrowed()) && key.value) return open(path, init);
   if (answer.status === 401) needsKey.value = true;
   throw new ApiError(problem);
 }

@@ -6,7 +6,7 @@ export const JOB_FILTERS = ["status", "health", "label", "type", "queue", "prior
 export const RUN_FILTERS = ["status", "job", "queue", "priority", "reason", "worker", "due"];
 export const DEAD_FILTERS = ["job", "queue", "priority", "reason", "due"];
 
-const STATUS: Record<string, string> = { dead: "FAILED", active: "SCHEDULED", deleted: "CANCELLED" };
+export const STATUS: Record<string, string> = { dead: "FAILED", active: "SCHEDULED", deleted: "CANCELLED" };
 
 // Of jobs: what stands in the health of a job, though people ask for it as a status.
 const HEALTH: Record<string, string> = { dead: "failing", failed: "failing", failing: "failing", late: "late", never_run: "never_run" };

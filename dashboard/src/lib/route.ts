@@ -28,12 +28,13 @@ function write(to: string, replace: boolean): void {
   url.value = here();
 }
 
-export function setParams(changes: Record<string, string | null>, replace = true): void {
+/** Each change is a step that can be gone back, unless it goes on with the last one, as typing does. */
+export function setParams(changes: Record<string, string | null>, replace = false): void {
   const next = new URLSearchParams(search.value);
   for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
   const text = next.toString();
   const to = path.value + (text ? `?${text}` : "");
-  write(to, replace);
+  if (to !== url.value.split("#")[0]) write(to, replace);
 }
 
 export function param(name: string, fallback = ""): string {

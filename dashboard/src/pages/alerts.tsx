@@ -1,10 +1,14 @@
-// Who is told about what: webhooks, and every message that was sent or could not be.
+// What is wrong now, who is told about what, and every message that was sent or could not be.
 import { signal } from "@preact/signals";
-import { enc } from "../lib/api";
+import { enc, query } from "../lib/api";
 import { useLoad } from "../lib/load";
+import { param, setParams } from "../lib/route";
 import { span } from "../lib/time";
 import type { DeliveryList, WebhookAnswer, WebhookList, WebhookSecret } from "../types";
+import { WhyDialog } from "../parts/actions";
+import { Incidents } from "../parts/incidents";
 import { useTitle } from "../parts/shell";
+import { HeadPill, useSteady } from "../parts/steady";
 import { Act, Command, Dialog, Empty, Panel, Time } from "../parts/ui";
 import { ask } from "../parts/write";
 
@@ -13,28 +17,33 @@ const shown = signal<WebhookSecret | null>(null);
 
 export function Alerts() {
   const hooks = useLoad<WebhookList>("/webhooks", { everyMs: 30_000 });
-  const deliveries = useLoad<DeliveryList>("/deliveries?limit=100", { everyMs: 10_000, when: (change) => change.runs.some((run) => run.status === "FAILED"), restMs: 3000 });
+  const state = param("state");
+  const deliveries = useLoad<DeliveryList>(`/deliveries${query({ limit: 100, state })}`, { everyMs: 10_000, when: (change) => change.runs.some((run) => run.status === "FAILED"), restMs: 3000 });
+  const steady = useSteady(deliveries.data.value?.deliveries ?? null, (each) => each.delivery_id, deliveries.data.value, state);
+  const settle = () => { steady.settle(); deliveries.reload(); };
   useTitle("Alerts");
   return (
     <>
-      <div class="page-head"><div><h1>Alerts</h1><p class="dim">Signed messages to your own address when something needs somebody. “Recovered” follows every failure.</p></div><div class="page-actions"><Act operation="createWebhook" kind="primary" onClick={() => make(hooks.reload)}>New webhook</Act></div></div>
+      <div class="page-head"><div><h1>Alerts</h1><p class="dim">What is wrong now, who is told, and every message that was sent. “Recovered” follows every failure.</p></div><div class="page-actions"><Act operation="createWebhook" kind="primary" onClick={() => make(hooks.reload)}>New webhook</Act></div></div>
+      <Incidents hooks={hooks.data.value?.webhooks ?? []} />
       <Panel title="Webhooks" from={hooks}>
         {({ webhooks }) => webhooks.length === 0 ? <Empty title="Nobody is told yet"><p>A good start: dead letters, missed and recovered runs, to one address.</p><Act operation="createWebhook" kind="primary" onClick={() => make(hooks.reload)}>New webhook</Act></Empty> : (
           <div class="scroll-x" tabIndex={0}><table class="small-table">
             <thead><tr><th scope="col">Name</th><th scope="col">Address</th><th scope="col">Events</th><th scope="col">State</th><th scope="col">Actions</th></tr></thead>
-            <tbody>{webhooks.map((hook) => <tr key={hook.id}><th scope="row">{hook.name}</th><td class="mono">{hook.url}</td><td>{hook.events.join(", ")}</td><td>{hook.is_active ? <span class="tone-good">active</span> : <span class="tone-queued">off</span>}</td><td class="row"><Act operation="testWebhook" onClick={() => test(hook, deliveries.reload)}>Send a test</Act><Act operation="changeWebhook" onClick={() => turn(hook, hooks.reload)}>{hook.is_active ? "Switch off" : "Switch on"}</Act><Act operation="deleteWebhook" onClick={() => remove(hook, hooks.reload)}>Delete</Act></td></tr>)}</tbody>
+            <tbody>{webhooks.map((hook) => <tr key={hook.id}><th scope="row">{hook.name}</th><td class="mono">{hook.url}</td><td>{hook.events.join(", ")}</td><td>{hook.is_active ? <span class="tone-good">active</span> : <span class="tone-queued">off</span>}</td><td class="row"><Act operation="testWebhook" onClick={() => test(hook, settle)}>Send a test</Act><Act operation="changeWebhook" onClick={() => edit(hook, hooks.reload)}>Edit</Act><Act operation="changeWebhook" onClick={() => turn(hook, hooks.reload)}>{hook.is_active ? "Switch off" : "Switch on"}</Act><Act operation="rotateWebhook" onClick={() => rotate(hook)}>New secret</Act><Act operation="deleteWebhook" onClick={() => remove(hook, hooks.reload)}>Delete</Act></td></tr>)}</tbody>
           </table></div>
         )}
       </Panel>
-      <Panel title="Messages" from={deliveries}>
-        {({ deliveries: list }) => list.length === 0 ? <p class="dim">No message has been sent.</p> : (
+      <Panel title="Messages" from={deliveries} actions={<><HeadPill steady={steady} noun="message" /><select aria-label="State of messages" value={state} onChange={(event) => setParams({ state: event.currentTarget.value || null }, false)}><option value="">All</option><option value="waiting">Waiting</option><option value="delivered">Delivered</option><option value="dead">Given up</option></select></>}>
+        {() => steady.shown.length === 0 ? <p class="dim">{state ? "No message is in this state." : "No message has been sent."}</p> : (
           <div class="scroll" tabIndex={0}><table class="small-table">
-            <thead><tr><th scope="col">When</th><th scope="col">Event</th><th scope="col">State</th><th scope="col">Answer</th><th scope="col" class="right">Took</th><th scope="col">Tries</th><th scope="col">Run</th><th scope="col">Actions</th></tr></thead>
-            <tbody>{list.map((each) => <tr key={each.delivery_id}><th scope="row"><Time at={each.created_at} /></th><td>{each.event}</td><td class={each.state === "delivered" ? "tone-good" : each.state === "dead" ? "tone-dead" : "tone-queued"}>{each.state}{each.next_attempt_at && each.state === "waiting" && <>, again <Time at={each.next_attempt_at} /></>}</td><td>{each.status ?? ""} {each.error ?? ""}</td><td class="right">{each.took_ms === null ? "–" : span(each.took_ms)}</td><td>{each.attempts}</td><td>{each.run_id ? <a href={`/runs/${each.run_id}`}>open</a> : "–"}</td><td><Act operation="resendDelivery" kind="plain" onClick={() => resend(each.delivery_id, deliveries.reload)}>Send again</Act></td></tr>)}</tbody>
+            <thead><tr><th scope="col">When</th><th scope="col">Event</th><th scope="col">To</th><th scope="col">State</th><th scope="col">Answer</th><th scope="col" class="right">Took</th><th scope="col">Tries</th><th scope="col">Run</th><th scope="col">Actions</th></tr></thead>
+            <tbody>{steady.shown.map(({ item: each, isGone }) => <tr key={each.delivery_id} class={isGone ? "gone" : ""}><th scope="row"><Time at={each.created_at} /></th><td>{each.event}</td><td class="mono">{hooks.data.value?.webhooks.find((hook) => hook.id === each.webhook_id)?.name ?? each.url ?? "–"}</td><td class={each.state === "delivered" ? "tone-good" : each.state === "dead" ? "tone-dead" : "tone-queued"}>{each.state === "dead" ? "given up" : each.state}{each.next_attempt_at && each.state === "waiting" && <>, again <Time at={each.next_attempt_at} /></>}</td><td>{each.status ?? ""} {each.error ?? ""}</td><td class="right">{each.took_ms === null ? "–" : span(each.took_ms)}</td><td>{each.attempts}</td><td>{each.run_id ? <a href={`/runs/${each.run_id}`}>open</a> : "–"}</td><td><Act operation="resendDelivery" kind="plain" onClick={() => resend(each.delivery_id, settle)}>Send again</Act></td></tr>)}</tbody>
           </table></div>
         )}
       </Panel>
       {shown.value && <Dialog title="The secret of this webhook" onClose={() => (shown.value = null)}><p>Messages are signed with it. It is shown only now.</p><Command text={String((shown.value as unknown as { secret?: string }).secret ?? "")} /></Dialog>}
+      <WhyDialog />
     </>
   );
 }
@@ -65,6 +74,17 @@ function HookForm({ form }: { form: { value: HookValues } }) {
   );
 }
 
+function edit(hook: WebhookAnswer, after: () => void): void {
+  const form = signal<HookValues>({ name: hook.name, url: hook.url, events: new Set<string>(hook.events) });
+  ask({
+    title: `Change ${hook.name}`, button: "Save", write: () => ({ method: "PATCH", path: `/webhooks/${enc(hook.id)}`, body: { name: form.value.name, url: form.value.url, events: [...form.value.events] } }),
+    effect: <p>Messages that wait already go to the address as it will be.</p>, form: () => <HookForm form={form} />,
+    done: () => { after(); return { text: "Saved." }; },
+  });
+}
+function rotate(hook: WebhookAnswer): void {
+  ask({ title: `A new secret for ${hook.name}`, button: "Make it", isDanger: true, write: { method: "POST", path: `/webhooks/${enc(hook.id)}/rotate`, body: {} }, effect: <p>From now on messages are signed with the new one. Whoever checks them needs it.</p>, done: (answer) => { shown.value = answer as WebhookSecret; return { text: "The secret is new." }; } });
+}
 function test(hook: WebhookAnswer, after: () => void): void {
   ask({ title: `Send a test to ${hook.name}`, button: "Send", write: { method: "POST", path: `/webhooks/${enc(hook.id)}/test`, body: {} }, effect: <p>One message to {hook.url}. Its answer stands under Messages a moment later.</p>, done: () => { after(); return { text: "The test is on its way." }; } });
 }

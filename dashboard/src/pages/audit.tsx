@@ -1,12 +1,13 @@
 // Who did what, when, from where: before and after.
 import { query } from "../lib/api";
 import { parse, split } from "../lib/filter";
-import { useLoad } from "../lib/load";
+import { onChange } from "../lib/live";
 import { param, setParams } from "../lib/route";
 import type { AuditCheck, AuditEntry, AuditList } from "../types";
 import { Export } from "../parts/export";
 import { FilterBox } from "../parts/filterbox";
 import { useTitle } from "../parts/shell";
+import { FreshLine } from "../parts/steady";
 import { type Column, Table, usePages } from "../parts/table";
 import { Dialog, Empty, Json, tell, Time } from "../parts/ui";
 import { useEffect, useState } from "preact/hooks";
@@ -28,10 +29,27 @@ export function Audit() {
   const asked = query({ ...filter.values, ...(split(text).length && filter.words ? { target: filter.words } : {}) });
   const pages = usePages<AuditEntry>(`/audit${asked}`, (answer) => ({ rows: (answer as AuditList).entries, next: (answer as AuditList).next_cursor }));
   const [opened, setOpened] = useState<AuditEntry | null>(null);
-  const fresh = useLoad<null>("fresh", { when: (change) => change.jobs.length > 0, restMs: 3000 }, async () => null);
+  const [fresh, setFresh] = useState(0);
+  useEffect(() => setFresh(0), [asked]);
   useEffect(() => {
-    if (fresh.readAt.value && pages.rows.value.length < 100 && scrollY < 50) void pages.reload();
-  }, [fresh.readAt.value]);
+    let timer = 0;
+    // The newest page is asked how many of it are not shown yet, some time after something changed.
+    const count = () => {
+      timer = 0;
+      get<AuditList>(`/audit${asked}${asked ? "&" : "?"}limit=100`).then(({ entries }) => {
+        if (!pages.rows.value.length && entries.length) return void pages.reload();
+        const known = new Set(pages.rows.value.map((entry) => entry.id));
+        setFresh(entries.filter((entry) => !known.has(entry.id)).length);
+      }, () => {});
+    };
+    const off = onChange((change) => {
+      if (change.jobs.length || change.isGap) timer ||= window.setTimeout(count, 1000);
+    });
+    return () => {
+      clearTimeout(timer);
+      off();
+    };
+  }, [asked]);
   useTitle("Audit");
   const columns: Column<AuditEntry>[] = [
     { name: "at", title: "When", cell: (entry) => <Time at={entry.at} mode="absolute" /> },
@@ -45,7 +63,8 @@ export function Audit() {
   return (
     <>
       <div class="page-head"><div><h1>Audit</h1><p class="dim">Every change, chained so that none can be taken out unseen.</p></div><div class="page-actions"><button type="button" onClick={check}>Check the chain</button></div></div>
-      <FilterBox text={text} known={FILTERS} values={{}} extra={<Export path={`/audit${asked}`} field="entries" name="audit" />} onChange={(next) => setParams({ f: next || null })} placeholder="actor:…, action:job.changed, target:…, since:2026-11-01T00:00:00Z" />
+      <FilterBox text={text} known={FILTERS} values={{}} extra={<Export path={`/audit${asked}`} field="entries" name="audit" />} onChange={(next, isSameStep) => setParams({ f: next || null }, isSameStep)} placeholder="actor:…, action:job.changed, target:…, since:2026-11-01T00:00:00Z" />
+      <FreshLine words={fresh ? (fresh >= 100 ? "100 or more new entries" : fresh === 1 ? "1 new entry" : `${fresh} new entries`) : ""} onShow={() => { setFresh(0); void pages.reload(); scrollTo(0, 0); }} />
       <Table label="Audit" pages={pages} columns={columns} rowKey={(entry) => String(entry.id)} empty={<Empty title={text ? "Nothing matches" : "Nothing was changed yet"} />} rowHeight={40} cardHeight={92} />
       {opened && <Dialog wide title={`${opened.action} · ${opened.target}`} onClose={() => setOpened(null)}><p class="dim">{opened.actor}, <Time at={opened.at} mode="both" />, request {opened.request_id ?? "–"}</p><h3>Before</h3><Json value={opened.before} /><h3>After</h3><Json value={opened.after} /></Dialog>}
     </>

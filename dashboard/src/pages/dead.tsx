@@ -6,23 +6,21 @@ import { problemOf, useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { span } from "../lib/time";
 import { count, errorWords, plain, plural, REASONS } from "../lib/words";
-import type { DeadGroups, DeadList, Problem, Replayed, ReplayPlan, Run, RunId } from "../types";
+import type { DeadList, Problem, Replayed, ReplayPlan, Run, RunId } from "../types";
 import { discardRun, replayRun, retryRun } from "../parts/actions";
+import { type Group, groupKey, useDeadGroups } from "../parts/deadgroups";
 import { Export } from "../parts/export";
 import { FilterBox, UnreadFilter } from "../parts/filterbox";
-import { useNamed } from "../parts/named";
+import { Deleted, useNamed } from "../parts/named";
 import { useTitle } from "../parts/shell";
-import { FreshLine, useSteady } from "../parts/steady";
+import { FreshLine, useGrowing, useSteady } from "../parts/steady";
 import { Act, Badge, Dialog, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
 import { ask, Terminal } from "../parts/write";
 
 const SHOWN = 200;
 const MOST_AT_ONCE = 10_000;
 const VALUES = { priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d", "30d"], reason: Object.keys(REASONS) };
-type Group = DeadGroups["groups"][number];
 type Asked = Record<string, string>;
-
-const keyOf = (group: Group) => `${group.job_name} ${group.error}`;
 
 export function DeadLetters() {
   const text = param("f");
@@ -31,13 +29,14 @@ export function DeadLetters() {
   if (named.id) filter.values.job = named.id;
   const isUnread = filter.problems.length > 0 || !!named.instead;
   const asked = useMemo(() => toQuery({ ...filter, words: "" }, "job"), [text, named.id]);
-  const loaded = useLoad<DeadGroups>(isUnread ? "" : `/dead-letters:groups${query({ ...asked, limit: SHOWN })}`, { when: (change) => change.runs.some((run) => run.status === "FAILED" || run.status === "QUEUED"), restMs: 4000 });
+  const loaded = useDeadGroups(isUnread ? null : asked, SHOWN);
   const [replaying, setReplaying] = useState<Group | "all" | null>(null);
   const opened = param("open");
-  const found = loaded.data.value;
+  const found = loaded.whole;
   useTitle(found?.run_count ? `${found.run_count.toLocaleString("en")} dead` : "", "Dead letters");
-  const groups = found?.groups ?? [];
-  const steady = useSteady(found && groups, keyOf, found, text);
+  const groups = loaded.groups ?? [];
+  const steady = useSteady(loaded.groups, groupKey, loaded.source, text, !loaded.isWhole);
+  const drawn = useGrowing(steady.shown.length, 20, text);
   const reload = () => {
     steady.settle();
     loaded.reload();
@@ -45,21 +44,22 @@ export function DeadLetters() {
   return (
     <>
       <div class="page-head">
-        <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.{found && found.run_count > 0 && <> {plural(found.run_count, "run")}, {plural(found.group_count, "cause")}{found.group_count > groups.length ? `; the ${SHOWN} largest are shown` : ""}.</>}</p></div>
+        <div><h1>Dead letters</h1><p class="dim">Runs that used all their attempts and wait for somebody to decide.{found && found.run_count > 0 && <> {plural(found.run_count, "run")}, {plural(found.group_count, "cause")}{found.group_count > groups.length ? `; those of the last day come first, then the largest; ${SHOWN} are shown` : "; those of the last day come first"}.</>}</p></div>
         <div class="page-actions">{!isUnread && groups.length > 0 && <Act operation="replayRuns" kind="primary" onClick={() => setReplaying("all")}>Replay all {text ? "that match" : ""}</Act>}</div>
       </div>
-      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next) => setParams({ f: next || null })} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
+      <FilterBox text={text} known={DEAD_FILTERS} values={VALUES} onChange={(next, isSameStep) => setParams({ f: next || null }, isSameStep)} extra={<Export path={`/dead-letters${query(asked)}`} field="dead_letters" name="dead-letters" />} placeholder="part of a job’s name, job:…, reason:timeout, queue:…, due:24h" />
       {filter.problems.length > 0 ? <UnreadFilter /> : named.instead}
-      {loaded.problem.value && <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />}
-      {!found && !loaded.problem.value && !isUnread && <Skeleton rows={8} />}
+      {loaded.problem && <ProblemBox problem={loaded.problem} retry={loaded.reload} />}
+      <Deleted name={filter.values.job} problem={loaded.problem} />
+      {!loaded.groups && !loaded.problem && !isUnread && <Skeleton rows={8} />}
       {!isUnread && found && groups.length === 0 && (text ? <Empty title="No dead run matches this filter"><button type="button" onClick={() => setParams({ f: null })}>Clear the filter</button></Empty> : <Empty title="No dead runs"><p>Runs land here after their last attempt.</p></Empty>)}
       {!isUnread && groups.length > 0 && <FreshLine words={steady.waiting.length ? plural(steady.waiting.length, "new cause") : ""} onShow={steady.show} />}
-      {!isUnread && groups.length > 0 && steady.shown.map(({ item: group, isGone }) => {
-        const key = keyOf(group);
+      {!isUnread && groups.length > 0 && steady.shown.slice(0, drawn).map(({ item: group, isGone }) => {
+        const key = groupKey(group);
         return (
           <section class={`panel group ${isGone ? "gone" : ""}`} key={key} aria-label={`${group.job_name}: ${errorWords(group.error)}`}>
             <div class="group-head">
-              <button type="button" class="plain" aria-expanded={opened === key} onClick={() => setParams({ open: opened === key ? null : key })} aria-label={`${opened === key ? "Close" : "Open"} the runs of ${group.job_name}`}>{opened === key ? "▾" : "▸"}</button>
+              <button type="button" class="plain" aria-expanded={opened === key} onClick={() => setParams({ open: opened === key ? null : key }, true)} aria-label={`${opened === key ? "Close" : "Open"} the runs of ${group.job_name}`}>{opened === key ? "▾" : "▸"}</button>
               <Badge status="FAILED" extra={`×${count(group.runs, Infinity)}`} />
               <a href={`/jobs/${enc(group.job_id)}`}>{group.job_name}</a>
               <span class="group-error" title={errorWords(group.error)}>{errorWords(group.error)}</span>

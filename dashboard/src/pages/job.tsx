@@ -1,26 +1,29 @@
 // One job: what it is about to do, what it did, what changed, and why.
 import { curl, enc, send } from "../lib/api";
 import { useRef } from "preact/hooks";
+import { writeJson } from "../lib/json";
 import { useLoad } from "../lib/load";
 import { go, param, setParams } from "../lib/route";
 import { day, ms, span, weekday, zoneMode, zoneOf } from "../lib/time";
 import { plural, runState, scheduleText } from "../lib/words";
-import type { JobAnswer, PreviewAnswer, Run, VersionList } from "../types";
+import type { JobAnswer, PreviewAnswer, Run, VersionList, WebhookList } from "../types";
 import { deleteJob, pauseJob, resumeJob, runNow, WhyDialog, whyAsked, wordOf } from "../parts/actions";
 import { Chart, type Line } from "../parts/chart";
+import { rulesOf } from "../parts/incidents";
 import { RunTable } from "../parts/runtable";
 import { runLabel, Strip } from "../parts/strip";
 import { useTitle } from "../parts/shell";
 import { Act, Badge, Command, Empty, Json, Panel, ProblemBox, Skeleton, Tabs, Time } from "../parts/ui";
 
 const DAY = 86_400_000;
+const HISTORY = 500;
 
 export function JobPage({ job: word }: { job: string }) {
   const id = useRef("");
   const loaded = useLoad<JobAnswer>(`/jobs/${enc(word)}`, { when: (change) => [...change.jobs, ...change.runs].some((event) => event.job_id === id.current), restMs: 1500 });
   const job = loaded.data.value;
   id.current = job?.job_id ?? "";
-  const history = useLoad<Run[]>(`/jobs/${enc(word)}/runs?limit=500`, { when: (change) => change.runs.some((run) => run.job_id === job?.job_id), restMs: 3000 });
+  const history = useLoad<Run[]>(`/jobs/${enc(word)}/runs?limit=${HISTORY}`, { when: (change) => change.runs.some((run) => run.job_id === job?.job_id), restMs: 3000 });
   const runs = (history.data.value ?? []).filter((run) => run.status !== "PENDING");
   const versions = useLoad<VersionList>(`/jobs/${enc(word)}/versions`, { when: (change) => change.jobs.some((each) => each.job_id === job?.job_id) });
   const tab = param("tab", "runs");
@@ -46,15 +49,35 @@ export function JobPage({ job: word }: { job: string }) {
         </div>
       </div>
       <Summary job={job} runs={runs} />
-      <Tabs at={tab} onPick={(name) => setParams({ tab: name })} tabs={[["runs", "Runs"], ["upcoming", "Upcoming"], ["durations", "Durations"], ["calendar", "Calendar"], ["definition", "Definition"], ["changes", `Changes (${job.version})`]]} />
+      <Tabs at={tab} onPick={(name) => setParams({ tab: name })} tabs={[["runs", "Runs"], ["upcoming", "Upcoming"], ["durations", "Durations"], ["calendar", "Calendar"], ["definition", "Definition"], ["changes", `Changes (${job.version})`], ["alerts", "Alerts"]]} />
       {tab === "runs" && <RunTable path={`/runs?job=${enc(job.job_id)}`} jobId={job.job_id} zone={job.timezone} empty={<Empty title={job.next_fire_time ? "Waiting for the first run" : "No run yet"}><p>{job.next_fire_time ? <>Due <Time at={job.next_fire_time} zone={job.timezone} mode="both" />.</> : "It runs when somebody asks for it."}</p>{!isDeleted && <Act operation="runJob" kind="primary" onClick={() => runNow(job, reload)}>Run it now to test</Act>}</Empty>} />}
       {tab === "upcoming" && <Upcoming job={job} />}
-      {tab === "durations" && <Durations runs={runs} versions={versions.data.value} />}
+      {tab === "durations" && <Durations runs={runs} isCut={(history.data.value?.length ?? 0) >= HISTORY} versions={versions.data.value} />}
       {tab === "calendar" && <Calendar runs={runs} zone={job.timezone} />}
       {tab === "definition" && <Panel title="Definition" from={loaded} actions={<Command text={curl({ method: "GET", path: `/jobs/${enc(wordOf(job))}` })} />}>{(each) => <Definition job={each} />}</Panel>}
       {tab === "changes" && <Panel title="Changes" from={versions}>{(data) => <Versions list={data} />}</Panel>}
+      {tab === "alerts" && <Rules job={job} />}
       <WhyDialog />
     </>
+  );
+}
+
+/** Who is told of this job: by its own rules, and by the webhooks of the tenant, which hear of every job. */
+function Rules({ job }: { job: JobAnswer }) {
+  const hooks = useLoad<WebhookList>("/webhooks");
+  const own = rulesOf(job);
+  return (
+    <Panel title="Who is told" from={hooks} actions={<a href="/alerts">All alerts</a>}>
+      {({ webhooks }) => own.length + webhooks.length === 0 ? <Empty title="Nobody is told of this job"><p>A webhook tells one address of all jobs; “notify” in the definition of one job.</p><a class="button" href="/alerts">Webhooks</a></Empty> : (
+        <div class="scroll-x" tabIndex={0}><table class="small-table">
+          <thead><tr><th scope="col">To</th><th scope="col">Of</th><th scope="col">By</th></tr></thead>
+          <tbody>
+            {own.map((rule, i) => <tr key={i}><th scope="row" class="mono">{rule.channel ?? rule.url}</th><td>{[rule.on ?? "always"].flat().join(", ")}</td><td>this job’s notify</td></tr>)}
+            {webhooks.map((hook) => <tr key={hook.id} class={hook.is_active ? "" : "gone"}><th scope="row">{hook.name}</th><td>{hook.events.join(", ")}</td><td>a webhook of all jobs{hook.is_active ? "" : ", switched off"}</td></tr>)}
+          </tbody>
+        </table></div>
+      )}
+    </Panel>
   );
 }
 
@@ -107,7 +130,7 @@ function Upcoming({ job }: { job: JobAnswer }) {
   );
 }
 
-function Durations({ runs, versions }: { runs: Run[]; versions: VersionList | null }) {
+function Durations({ runs, isCut, versions }: { runs: Run[]; isCut: boolean; versions: VersionList | null }) {
   const done = runs.filter((run) => run.start_time && run.duration_ms !== null).sort((a, b) => ms(a.start_time) - ms(b.start_time));
   if (done.length < 2) return <Empty title="Not enough runs for a chart yet" />;
   const times = done.map((run) => ms(run.start_time));
@@ -118,7 +141,8 @@ function Durations({ runs, versions }: { runs: Run[]; versions: VersionList | nu
   const lines: Line[] = [{ label: "succeeded", values: good, color: "--good", points: true }, { label: "not", values: bad, color: "--dead", points: true, isCross: true }];
   if (sorted.length) lines.push({ label: "p50", values: times.map(() => at(0.5)), color: "--quiet", dash: [3, 3], width: 1 }, { label: "p95", values: times.map(() => at(0.95)), color: "--queued", dash: [3, 3], width: 1 });
   const marks = (versions?.versions ?? []).filter((each) => each.version > 1).map((each) => ({ at: ms(each.created_at), label: `v${each.version}` }));
-  const summary = sorted.length ? `${plural(done.length, "run")}: p50 ${span(at(0.5))}, p95 ${span(at(0.95))}. Dashed lines are versions of the job. Click a dot or a cross to open the run.` : `${plural(done.length, "run")}, none succeeded.`;
+  const covers = isCut ? `The last ${done.length.toLocaleString("en")} runs that started, since ${day(times[0], zoneOf())}` : `All ${plural(done.length, "run")} that started`;
+  const summary = sorted.length ? `${covers}: p50 ${span(at(0.5))}, p95 ${span(at(0.95))}. Dashed lines are versions of the job. Click a dot or a cross to open the run.` : `${covers}, none succeeded.`;
   return <section class="panel"><Chart title="Durations" summary={summary} times={times} lines={lines} unit={span} height={260} marks={marks} onPick={(index) => go(`/runs/${done[index].run_id}`)} /></section>;
 }
 
@@ -164,7 +188,7 @@ function Definition({ job }: { job: JobAnswer }) {
 
 function FactRow({ name, value }: { name: string; value: unknown }) {
   if (value === null || value === undefined) return null;
-  return <><dt>{name}</dt><dd>{typeof value === "object" ? <code>{JSON.stringify(value)}</code> : String(value)}</dd></>;
+  return <><dt>{name}</dt><dd>{typeof value === "object" ? <code>{writeJson(value)}</code> : String(value)}</dd></>;
 }
 
 function Versions({ list }: { list: VersionList }) {
@@ -173,7 +197,7 @@ function Versions({ list }: { list: VersionList }) {
       {list.versions.map((each) => (
         <article key={each.version}>
           <p><strong>Version {each.version}</strong> <span class="dim">by {each.actor}, <Time at={each.created_at} mode="both" /></span></p>
-          {each.diff.length === 0 ? <p class="dim">{each.version === 1 ? "Created." : "Nothing in the definition changed."}</p> : <div class="diff">{each.diff.map((change) => <div key={change.field}><div class="dim">{change.field}</div><div class="minus">{JSON.stringify(change.before)}</div><div class="plus">{JSON.stringify(change.after)}</div></div>)}</div>}
+          {each.diff.length === 0 ? <p class="dim">{each.version === 1 ? "Created." : "Nothing in the definition changed."}</p> : <div class="diff">{each.diff.map((change) => <div key={change.field}><div class="dim">{change.field}</div><div class="minus">{writeJson(change.before ?? null)}</div><div class="plus">{writeJson(change.after ?? null)}</div></div>)}</div>}
         </article>
       ))}
     </div>

@@ -1,22 +1,24 @@
 // Every job: found by filter, sorted, with its last runs; and what is done to many at once.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { enc, get, query, type Write, whyNot } from "../lib/api";
-import { JOB_FILTERS, parse, toQuery, withPart } from "../lib/filter";
+import { JOB_FILTERS, parse, STATUS, toQuery, withPart } from "../lib/filter";
 import { type JobEvent, onChange } from "../lib/live";
 import { param, setParams } from "../lib/route";
-import { plural, scheduleText } from "../lib/words";
+import { count, plural, scheduleText } from "../lib/words";
 import type { JobAnswer, JobList } from "../types";
 import { pauseJob, resumeJob, runNow, WhyDialog, whyAsked, wordOf } from "../parts/actions";
 import { BulkDialog, type BulkWork } from "../parts/bulk";
+import { useCounts } from "../parts/counts";
 import { Export } from "../parts/export";
 import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
 import { Strip, stripOf, stripTurn, wantStrips } from "../parts/strip";
-import { useTitle } from "../parts/shell";
+import { stats, useTitle } from "../parts/shell";
 import { FreshLine } from "../parts/steady";
 import { type Column, Table, usePages } from "../parts/table";
-import { Act, Badge, Command, Empty, Time, tell } from "../parts/ui";
+import { Act, Badge, Command, Count, Empty, Time, tell } from "../parts/ui";
 
 const TABS: [string, string, string][] = [["All", "", ""], ["Failing", "health", "failing"], ["Late", "health", "late"], ["Never ran", "health", "never_run"], ["Active", "status", "active"], ["Paused", "status", "paused"], ["Due in 1 h", "due", "1h"], ["Completed", "status", "completed"], ["Deleted", "status", "deleted"]];
+const COUNTED = Object.fromEntries(TABS.filter(([, name]) => name === "status" || name === "health").map(([word, name, value]) => [word, `/jobs?${name}=${name === "status" ? STATUS[value] ?? value.toUpperCase() : value}`]));
 const QUICK = ["status", "due", "health"];
 const VALUES = { status: ["active", "paused", "completed", "deleted"], health: ["failing", "late", "never_run"], type: ["http", "shell", "python", "custom", "noop"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d"], label: ["team:"] };
 const MOST = 10_000;
@@ -78,9 +80,11 @@ export function Jobs() {
     tell(`${plural(found.length, "job")} selected${cursor ? `; ${MOST.toLocaleString("en")} is the most at once` : ""}.`);
   }
 
+  const counts = useCounts(COUNTED, !pages.isFirst.value);
+  const total = stats.value && count(stats.value.jobs, stats.value.counted_up_to);
   const turn = stripTurn.value;
   void turn;
-  const setFilter = (next: string) => setParams({ f: next || null });
+  const setFilter = (next: string, isSameStep = false) => setParams({ f: next || null }, isSameStep);
   const columns: Column<JobAnswer>[] = [
     { name: "name", title: "Job", sort: "name", cell: (job) => <><a href={`/jobs/${enc(wordOf(job))}`} class="clip">{job.name}</a><div class="sub row">{Object.entries(job.labels).slice(0, 3).map(([key, value]) => <span class="tag" key={key}>{key}:{value}</span>)}</div></> },
     { name: "state", title: "State", cell: (job) => <><Badge status={job.status} kind="job" />{job.pause_reason && <div class="sub clip" title={job.pause_reason}>{job.pause_reason}</div>}</> },
@@ -98,7 +102,7 @@ export function Jobs() {
       <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
       <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/jobs${asked}`} field="jobs" name="jobs" />} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
       <div class="row" role="group" aria-label="Quick filters">
-        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}</button>)}
+        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}{(!name || word in counts) && <Count words={name ? counts[word] : total} />}</button>)}
       </div>
       {filter.problems.length > 0 ? <UnreadFilter /> : <><FreshLine words={fresh.size ? plural(fresh.size, "new job") : ""} onShow={() => { setFresh(new Set()); void pages.reload(); }} />
       <Table label="Jobs" pages={pages} columns={columns} rowKey={(job) => job.job_id} rowName={(job) => job.name} sort={sort} onSort={(next) => setParams({ sort: next })} selected={selected} onSelect={setSelected} rowHeight={50} cardHeight={92}

@@ -1,5 +1,6 @@
 // One run: how it ended and why, what changed since it last went well, every attempt to scale, its log.
 import { enc, get } from "../lib/api";
+import { writeJson } from "../lib/json";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { absolute, ms, now, span, zoneOf } from "../lib/time";
@@ -94,9 +95,9 @@ function Compare({ run }: { run: RunWithAttempts }) {
     <div class="stack">
       <p>
         {found.good ? <>Since the last success (<a href={`/runs/${found.good.run_id}`}><Time at={found.good.scheduled_for} mode="both" /></a>): {changed.length ? <strong>the job changed from v{found.good.job_version} to v{run.job_version}</strong> : <>the job did not change (v{run.job_version})</>}{found.good.executor_id !== run.executor_id && run.executor_id && <>, another worker took it</>}.</> : <>It has not succeeded before, as far as runs are kept.</>}
-        {found.same > 0 && <> <a href={`/dead-letters?f=${enc(`job:${run.job_name}`)}`}>{found.same} more {found.same === 1 ? "run shares" : "runs share"} this error</a>.</>}
+        {found.same > 0 && <> <a href={`/dead-letters?f=${enc(`job:${run.job_id}`)}`}>{found.same} more {found.same === 1 ? "run shares" : "runs share"} this error</a>.</>}
       </p>
-      {changed.map((each) => <div key={each.version} class="diff"><div class="dim">v{each.version} by {each.actor}, <Time at={each.created_at} mode="both" /></div>{each.diff.map((change) => <div key={change.field}><span class="dim">{change.field}</span><div class="minus">{JSON.stringify(change.before)}</div><div class="plus">{JSON.stringify(change.after)}</div></div>)}</div>)}
+      {changed.map((each) => <div key={each.version} class="diff"><div class="dim">v{each.version} by {each.actor}, <Time at={each.created_at} mode="both" /></div>{each.diff.map((change) => <div key={change.field}><span class="dim">{change.field}</span><div class="minus">{writeJson(change.before ?? null)}</div><div class="plus">{writeJson(change.after ?? null)}</div></div>)}</div>)}
     </div>
   );
 }

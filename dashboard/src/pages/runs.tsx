@@ -1,18 +1,20 @@
 // Every run, newest due time first; skipped and missed ones among them.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { enc, get, query, type Write } from "../lib/api";
-import { parse, RUN_FILTERS, toQuery, withPart } from "../lib/filter";
+import { parse, RUN_FILTERS, STATUS, toQuery, withPart } from "../lib/filter";
 import { param, setParams } from "../lib/route";
 import { absolute, ms, zoneOf } from "../lib/time";
 import { fingerprint, plural, REASONS } from "../lib/words";
 import type { Run, RunList } from "../types";
 import { BulkDialog, type BulkWork } from "../parts/bulk";
+import { useCounts } from "../parts/counts";
 import { Export } from "../parts/export";
 import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
 import { useNamed } from "../parts/named";
 import { RunTable } from "../parts/runtable";
 import { useTitle } from "../parts/shell";
-import { Act, Badge, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
+import { HeadPill, useSteady } from "../parts/steady";
+import { Act, Badge, Count, Empty, ProblemBox, Skeleton, Time } from "../parts/ui";
 import { useLoad } from "../lib/load";
 
 const TABS: [string, string][] = [["All", ""], ["Running", "running"], ["Queued", "queued"], ["Retrying", "retrying"], ["Dead", "dead"], ["Skipped", "skipped"], ["Succeeded", "succeeded"], ["Cancelled", "cancelled"], ["Scheduled", "pending"]];
@@ -36,14 +38,17 @@ export function Runs() {
   const [rows, setRows] = useState<Run[]>([]);
   useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
   useEffect(() => setSelected(new Set()), [asked]);
-  const setFilter = (next: string) => setParams({ f: next || null });
+  const since = useMemo(() => new Date(Date.now() - 7 * 86_400_000).toISOString(), []);
+  const paths = Object.fromEntries(TABS.filter(([, value]) => value && value !== "succeeded").map(([word, value]) => [word, `/runs${query({ status: STATUS[value] ?? value.toUpperCase(), due_after: since })}`]));
+  const counts = useCounts(paths, rows.length > 0 && isBounded);
+  const setFilter = (next: string, isSameStep = false) => setParams({ f: next || null }, isSameStep);
   const picked = rows.filter((run) => selected.has(run.run_id));
   return (
     <>
       <div class="page-head"><div><h1>Runs</h1><p class="dim">{isBounded ? <>Due in the last 7 days. <button type="button" class="plain small" onClick={() => setParams({ all: "1" })}>Look further back</button></> : filter.values.due ? `Due: ${filter.values.due}.` : <>All that are kept. <button type="button" class="plain small" onClick={() => setParams({ all: null })}>Only the last 7 days</button></>}</p></div>
         <div class="page-actions"><button type="button" aria-pressed={isGrouped} onClick={() => setParams({ group: isGrouped ? null : "error" })}>{isGrouped ? "As a list" : "Group by error"}</button></div></div>
       <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/runs${asked}`} field="runs" name="runs" />} placeholder="part of a job’s name, status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
-      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(typedFilter.value, "status", value))}>{word}</button>)}</div>
+      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(typedFilter.value, "status", value))}>{word}{isBounded && word in counts && <Count words={counts[word]} />}</button>)}</div>
       {isUnread ? <UnreadFilter /> : named.instead ? named.instead : isGrouped ? <Groups asked={asked} /> : (
         <RunTable path={`/runs${asked}`} selected={selected} onSelect={setSelected} onRows={setRows}
           empty={text ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No runs yet"><a href="/jobs">Look at the jobs, or run one now</a></Empty>} />
@@ -86,19 +91,21 @@ function Bulk({ runs, onDone }: { runs: Run[]; onDone: () => void }) {
 
 function Groups({ asked }: { asked: string }) {
   const loaded = useLoad<RunList>(`/runs${asked}${asked ? "&" : "?"}limit=1000${asked.includes("status=") ? "" : "&status=FAILED"}`, { when: (change) => change.runs.some((run) => run.status === "FAILED"), restMs: 5000 }, (path, signal) => get<RunList>(path, signal));
-  if (loaded.problem.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
-  if (!loaded.data.value) return <Skeleton rows={6} />;
   const groups = new Map<string, Run[]>();
-  for (const run of loaded.data.value.runs) {
+  for (const run of loaded.data.value?.runs ?? []) {
     const key = fingerprint(run.error_message, run.reason);
     groups.set(key, [...(groups.get(key) ?? []), run]);
   }
-  if (!groups.size) return <Empty title="No error here" />;
+  const steady = useSteady(loaded.data.value && [...groups].sort((a, b) => b[1].length - a[1].length), ([key]) => key, loaded.data.value, asked);
+  if (loaded.problem.value && !loaded.data.value) return <ProblemBox problem={loaded.problem.value} retry={loaded.reload} />;
+  if (!loaded.data.value) return <Skeleton rows={6} />;
+  if (!steady.shown.length && !steady.waiting.length) return <Empty title="No error here" />;
   return (
     <section class="panel">
+      <div class="panel-head"><h2>By error</h2><div class="panel-actions"><HeadPill steady={steady} noun="error" /></div></div>
       <table class="small-table">
         <thead><tr><th scope="col">Error</th><th scope="col" class="right">Runs</th><th scope="col">Jobs</th><th scope="col">Last</th><th scope="col">Newest</th></tr></thead>
-        <tbody>{[...groups].sort((a, b) => b[1].length - a[1].length).map(([key, runs]) => <tr key={key}><th scope="row">{key}</th><td class="right">{runs.length}</td><td>{[...new Set(runs.map((run) => run.job_name))].slice(0, 3).map((name) => <a key={name} href={`/runs?f=${enc(`job:${name} status:dead`)}`}>{name} </a>)}</td><td><Time at={runs[0].scheduled_for} /></td><td><a href={`/runs/${runs[0].run_id}`}><Badge status={runs[0].status} reason={runs[0].reason} /></a></td></tr>)}</tbody>
+        <tbody>{steady.shown.map(({ item: [key, runs] }) => <tr key={key}><th scope="row">{key}</th><td class="right">{runs.length}</td><td>{[...new Map(runs.map((run) => [run.job_id, run.job_name]))].slice(0, 3).map(([id, name]) => <a key={id} href={`/runs?f=${enc(`job:${id} status:dead`)}`}>{name} </a>)}</td><td><Time at={runs[0].scheduled_for} /></td><td><a href={`/runs/${runs[0].run_id}`}><Badge status={runs[0].status} reason={runs[0].reason} /></a></td></tr>)}</tbody>
       </table>
       <p class="dim">Of the newest {loaded.data.value.runs.length} failed runs.</p>
     </section>

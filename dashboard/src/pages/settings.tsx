@@ -1,6 +1,6 @@
 // Keys, tenants, calendars, secrets, and how this page looks.
 import { signal } from "@preact/signals";
-import { enc, key, needsKey, setKey, setTenant, whoami } from "../lib/api";
+import { enc, key, whoami, signOut } from "../lib/api";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
 import { setZone, ZONE_WORDS, type ZoneMode, zoneMode } from "../lib/time";
@@ -40,7 +40,7 @@ function PageSettings() {
         <label class="field"><span>Times in</span><select value={zoneMode.value} onChange={(event) => setZone(event.currentTarget.value as ZoneMode)}>{(Object.keys(ZONE_WORDS) as ZoneMode[]).map((mode) => <option key={mode} value={mode}>{ZONE_WORDS[mode]}</option>)}</select></label>
         <label class="field"><span>Single-key shortcuts</span><select value={areKeysOn.value ? "on" : "off"} onChange={(event) => setKeys(event.currentTarget.value === "on")}><option value="on">on</option><option value="off">off</option></select></label>
       </div>
-      {key.value && <p><button type="button" onClick={() => { setKey(""); setTenant(""); needsKey.value = true; }}>Forget the key and sign out</button></p>}
+      {key.value && <p><button type="button" onClick={() => signOut()}>Forget the key and sign out</button></p>}
       <p class="dim">What the server does is set by its environment; <code>docs/settings.md</code> lists every variable.</p>
     </section>
   );

@@ -4,6 +4,7 @@ import { useLoad } from "../lib/load";
 import type { WorkerList } from "../types";
 import { Icon } from "../parts/icons";
 import { useTitle } from "../parts/shell";
+import { HeadPill, useSteady } from "../parts/steady";
 import { Act, Command, Empty, Panel, Time } from "../parts/ui";
 import { ask } from "../parts/write";
 import type { Shape } from "../lib/words";
@@ -13,23 +14,25 @@ const STATES: Record<string, [Shape, string]> = { active: ["tick", "good"], drai
 
 export function Workers() {
   const loaded = useLoad<WorkerList>("/workers", { everyMs: 5000 });
+  const found = loaded.data.value && [...loaded.data.value.workers].sort((a, b) => rank(a) - rank(b));
+  const steady = useSteady(found, (worker) => worker.worker_id, loaded.data.value);
   useTitle("Workers");
   return (
     <>
       <div class="page-head"><div><h1>Workers</h1></div></div>
-      <Panel title="Lost ones first" from={loaded}>
-        {({ workers }) => workers.length === 0 ? <Empty title="No workers"><p>Nothing runs until one is started:</p><Command text="horae serve --roles worker" /></Empty> : (
+      <Panel title="Lost ones first" from={loaded} actions={<HeadPill steady={steady} noun="worker" />}>
+        {() => steady.shown.length === 0 ? <Empty title="No workers"><p>Nothing runs until one is started:</p><Command text="horae serve --roles worker" /></Empty> : (
           <div class="scroll-x" tabIndex={0}><table class="small-table">
             <thead><tr><th scope="col">Worker</th><th scope="col">State</th><th scope="col">Slots</th><th scope="col">Queues</th><th scope="col">Offers</th><th scope="col">Seen</th><th scope="col">Started</th><th scope="col">Actions</th></tr></thead>
-            <tbody>{[...workers].sort((a, b) => rank(a) - rank(b)).map((worker) => {
+            <tbody>{steady.shown.map(({ item: worker, isGone }) => {
               const [shape, tone] = STATES[worker.state] ?? ["question", "quiet"];
               return (
-                <tr key={worker.worker_id}>
+                <tr key={worker.worker_id} class={isGone ? "gone" : ""}>
                   <th scope="row">{worker.node}<div class="dim mono">{worker.worker_id}</div></th>
-                  <td class={`tone-${tone}`}><Icon shape={shape as Shape} /> {worker.state}</td>
+                  <td class={`tone-${tone}`}><Icon shape={shape as Shape} /> {isGone ? "gone" : worker.state}</td>
                   <td><a href={`/runs?f=${enc(`worker:${worker.worker_id} status:running`)}`}>{worker.running} of {worker.slots}</a><div><meter min={0} max={worker.slots || 1} value={worker.running} aria-label={`${worker.running} of ${worker.slots} slots in use`} /></div></td>
                   <td>{worker.queues.join(", ")}</td><td>{worker.needs.join(", ") || "–"}</td><td><Time at={worker.seen_at} /></td><td><Time at={worker.started_at} /></td>
-                  <td><Act operation="drainWorker" onClick={() => drain(worker, loaded.reload)} disabled={worker.state === "active" ? "" : "Only an active worker can be drained."}>Drain</Act></td>
+                  <td><Act operation="drainWorker" onClick={() => drain(worker, loaded.reload)} disabled={worker.state === "active" && !isGone ? "" : "Only an active worker can be drained."}>Drain</Act></td>
                 </tr>
               );
             })}</tbody>

@@ -1,6 +1,6 @@
 // Time series by uPlot, with a summary in words and the same numbers as a table.
 import { useEffect, useRef, useState } from "preact/hooks";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { clock, day, zoneMode, zoneOf } from "../lib/time";
 import { themeTurn } from "./theme";
@@ -16,9 +16,12 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
   const [isTable, setTable] = useState(false);
   const turn = themeTurn.value;
   const zone = zoneMode.value;
+  const [Plot, setPlot] = useState<typeof uPlot | null>(null);
+  // Fetched when the first chart is drawn: no list has to wait for it.
+  useEffect(() => void import("uplot").then((made) => setPlot(() => made.default)), []);
   useEffect(() => {
     const element = box.current;
-    if (!element || isTable) return;
+    if (!element || isTable || !Plot) return;
     const ink = css("--dim"), grid = css("--line");
     const axis = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1, size: 4 }, font: "11px system-ui" };
     const drawMarks = (plot: uPlot) => {
@@ -70,7 +73,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
       }
       ctx.restore();
     };
-    const plot = new uPlot(
+    const plot = new Plot(
       {
         width: element.clientWidth, height,
         legend: { show: false },
@@ -113,7 +116,7 @@ export function Chart({ title, summary, times, lines, unit = String, height = 15
       watch.disconnect();
       plot.destroy();
     };
-  }, [times, lines, turn, isTable, zone, height]);
+  }, [Plot, times, lines, turn, isTable, zone, height]);
   return (
     <figure class="chart" aria-label={`${title}. ${summary}`}>
       <div class="row chart-head">

@@ -36,6 +36,15 @@ class Text {
   }
 }
 
+/** What the worker wrote where it cut the output of an attempt, and at its end: how much more there was. */
+function cutOf(lines: string[]): string {
+  const at = lines.findLastIndex((line) => /^\[(output truncated|horae: output above \d+ characters is not kept)\]$/.test(line));
+  if (at < 0) return "";
+  const more = /^\[(\d+) more (bytes|characters) were not kept\]$/.exec(lines[at + 1] ?? "");
+  const size = (n: number) => (n >= 1_048_576 ? `${(n / 1_048_576).toFixed(1)} MiB` : n >= 1024 ? `${(n / 1024).toFixed(0)} KiB` : `${n} bytes`);
+  return `This log is cut: of each attempt the first MiB is kept${more ? `, and ${size(Number(more[1]))} more were not` : "; what came after it was not"}.`;
+}
+
 export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) {
   const attempt = param("attempt");
   const text = useMemo(() => new Text(), [run.run_id, attempt]);
@@ -143,6 +152,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
   const to = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((place.top + place.height) / LINE) + 20);
   const shift = isScaled ? (exact.current.top === place.top ? exact.current.bar : place.top / scale) : 0;
   const here = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+  const cut = useMemo(() => cutOf(lines), [turn, phase]);
   const attempts = run.attempts.map((each) => each.attempt_number);
   return (
     <section class={`panel ${isFull ? "full" : ""}`} aria-label="Log">
@@ -161,6 +171,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
         <button type="button" data-key="F" aria-pressed={isFull} onClick={() => setFull(!isFull)}>{isFull ? "Smaller" : "Full screen"}</button>
       </div>
       {problem && <ProblemBox problem={problem} retry={() => setTries(tries + 1)} />}
+      {cut && <p class="warning" role="status">{cut} “Find” looks through all that is kept.</p>}
       {lines.length === 0 && phase === "over" ? <p class="dim">No output{run.status === "SKIPPED" ? ": it did not start" : ". This run wrote nothing, or its log is no longer kept"}.</p> : (
         <div class={`log ${isWrapped ? "wrapped" : ""} ${phase === "over" && lines.length < 22 ? "short" : ""}`} ref={box} onScroll={scrolled} onWheel={(event) => stepped(event.deltaY * (event.deltaMode ? LINE : 1), event)} onKeyDown={keyed} role="log" aria-live="off" aria-label="Output" tabIndex={0}>
           {lines.length === 0 && !problem && <p class="dim">{phase === "following" ? "No output yet." : "Reading…"}</p>}

@@ -1,15 +1,24 @@
 // Words of a filter that stand for a job: a part of its name is enough.
 import type { ComponentChildren } from "preact";
 import { enc, get } from "../lib/api";
-import { split } from "../lib/filter";
+import { split, withPart } from "../lib/filter";
 import { useLoad } from "../lib/load";
 import { setParams } from "../lib/route";
-import type { JobList } from "../types";
+import type { JobList, Problem } from "../types";
 import { typedFilter } from "./filterbox";
-import { Empty, ProblemBox, Skeleton } from "./ui";
+import { Empty, ProblemBox, Skeleton, Time } from "./ui";
 
 const NAMED = 20;
 type Answer = JobList & { words: string };
+
+/** Under a list that knows no job of this name: those that were deleted, each by its id. */
+export function Deleted({ name, problem }: { name: string | undefined; problem: Problem | null }) {
+  const isAsked = !!name && problem?.status === 404;
+  const loaded = useLoad<JobList>(isAsked ? `/jobs?status=CANCELLED&limit=${NAMED}&q=${enc(name)}` : "");
+  const jobs = isAsked ? (loaded.data.value?.jobs ?? []).filter((job) => job.name === name) : [];
+  if (!jobs.length) return null;
+  return <Empty title={`${jobs.length === 1 ? "A job" : `${jobs.length} jobs`} of this name ${jobs.length === 1 ? "was" : "were"} deleted. Look at what is left of it?`}><div class="row">{jobs.map((job) => <button key={job.job_id} type="button" class="chip" onClick={() => setParams({ f: withPart(typedFilter.value, "job", job.job_id) })}>{job.name}, changed last <Time at={job.updated_at} /></button>)}</div></Empty>;
+}
 
 /** The job that has the words in its name. The list is of one job or of all: where several have them, the reader picks. */
 export function useNamed(words: string): { id: string; instead: ComponentChildren } {

@@ -6,6 +6,7 @@ import { onChange, type RunEvent } from "../lib/live";
 import { ms, now, span } from "../lib/time";
 import { fingerprint, plain, plural, reasonWords } from "../lib/words";
 import type { Run, RunList } from "../types";
+import { Deleted } from "./named";
 import { FreshLine } from "./steady";
 import { type Column, Table, usePages } from "./table";
 import { Badge, Time } from "./ui";
@@ -17,7 +18,7 @@ const PAGE = 100;
 type Props = { path: string; jobId?: string; zone?: string; empty: ComponentChildren; isLive?: boolean; selected?: Set<string>; onSelect?: (keys: Set<string>) => void; onRows?: (rows: Run[]) => void };
 
 export function RunTable({ path, jobId, zone, empty, selected, onSelect, onRows }: Props) {
-  const pages = usePages<Run>(path, (answer) => ({ rows: (answer as RunList).runs, next: (answer as RunList).next_cursor }), PAGE);
+  const pages = usePages<Run>(path, (answer) => ({ rows: (answer as RunList).runs, next: (answer as RunList).next_cursor, backTo: (answer as RunList).searched_back_to }), PAGE);
   const [fresh, setFresh] = useState(0);
   const timer = useRef(0);
   useEffect(() => {
@@ -71,6 +72,7 @@ export function RunTable({ path, jobId, zone, empty, selected, onSelect, onRows 
   return (
     <>
       <FreshLine words={fresh ? `${fresh >= PAGE ? `${PAGE} or more new runs` : plural(fresh, "new run")}` : ""} onShow={() => { setFresh(0); void pages.reload(); scrollTo(0, 0); }} />
+      {pages.problem.value && <Deleted name={new URLSearchParams(path.split("?")[1]).get("job") ?? ""} problem={pages.problem.value} />}
       <Table label="Runs" pages={pages} columns={columns} rowKey={(run) => run.run_id} empty={empty} rowHeight={46} cardHeight={88} selected={selected} onSelect={onSelect} />
     </>
   );

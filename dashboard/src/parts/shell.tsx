@@ -165,7 +165,7 @@ export function Login() {
   return (
     <main class="login" id="main">
       <h1>horae</h1>
-      <p>This server asks for a key. It is kept in this tab alone and forgotten when the tab is closed.</p>
+      <p>This server asks for a key. It is kept by the open tabs of this page, which hand it to those you open from them, and forgotten when they are closed.</p>
       <form class="stack" onSubmit={(event) => {
         event.preventDefault();
         const value = (new FormData(event.currentTarget).get("key") as string).trim();

@@ -1,5 +1,6 @@
 // The last runs of a job in one line: a list of links with full labels, newest at the right.
 import { signal } from "@preact/signals";
+import { useRef, useState } from "preact/hooks";
 import { enc, get } from "../lib/api";
 import { absolute, ms, span, zoneOf } from "../lib/time";
 import { reasonWords, runState } from "../lib/words";
@@ -7,10 +8,20 @@ import type { Run } from "../types";
 import { Icon } from "./icons";
 
 export function Strip({ runs, big, empty = true }: { runs: Run[]; big?: boolean; empty?: boolean }) {
-  const shown = runs.filter((run) => run.status !== "PENDING").reverse();
+  // While the pointer or the focus is on it, a new run does not push another under them.
+  const held = useRef<Run[] | null>(null);
+  const byId = new Map(runs.map((run) => [run.run_id, run]));
+  const now = runs.filter((run) => run.status !== "PENDING").reverse();
+  const shown = held.current?.map((run) => byId.get(run.run_id) ?? run) ?? now;
+  const hold = () => void (held.current ??= now);
+  const [, again] = useState(0);
+  const letGo = () => {
+    held.current = null;
+    again((n) => n + 1);
+  };
   if (!shown.length) return empty ? <span class="dim sub">no runs yet</span> : null;
   return (
-    <ul class={`strip ${big ? "big" : ""}`} aria-label={`Last ${shown.length} runs, oldest first`}>
+    <ul class={`strip ${big ? "big" : ""}`} onPointerEnter={hold} onPointerLeave={letGo} onFocusIn={hold} onFocusOut={letGo} aria-label={`Last ${shown.length} runs, oldest first`}>
       {shown.map((run) => {
         const label = runLabel(run);
         return <li key={run.run_id}><a href={`/runs/${run.run_id}`} class={`tone-${runState(run.status, run.reason).tone}`} title={label} aria-label={label}><Icon shape={runState(run.status, run.reason).shape} size={big ? 14 : 12} /></a></li>;

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { get, key as apiKey, tenant } from "../lib/api";
 import { problemOf } from "../lib/load";
 import type { Problem } from "../types";
-import { ProblemBox } from "./ui";
+import { Empty, ProblemBox, Time } from "./ui";
 
 /** So much of the window is under the bar and the head of the table. */
 const HEAD = 90;
@@ -34,13 +34,17 @@ function placeGoneBackTo(): Place | null {
   return places.get(here()) ?? null;
 }
 
-export type Page<T> = { rows: T[]; next: string | null };
+export type Page<T> = { rows: T[]; next: string | null; backTo?: string | null };
+
+/** So long a search goes on by itself without a row; then the reader says whether it is worth more. */
+const PATIENCE_MS = 600;
 
 /** Pages of a list, one after the other; `path` is without cursor. */
 export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, size = 100) {
   const made = useMemo(() => ({
-    rows: signal<T[]>([]), next: signal<string | null>(null), problem: signal<Problem | null>(null), isLoading: signal(true), isFirst: signal(true), readAt: signal(0),
+    rows: signal<T[]>([]), next: signal<string | null>(null), problem: signal<Problem | null>(null), isLoading: signal(true), isFirst: signal(true), readAt: signal(0), backTo: signal<string | null>(null), isResting: signal(false),
   }), []);
+  const began = useRef(0);
   const turn = useRef(0);
   const place = useRef<Place | null>(useMemo(placeGoneBackTo, []));
   const busy = useRef(false);
@@ -48,6 +52,8 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
   async function load(cursor: string | null): Promise<void> {
     if (busy.current && cursor) return;
     const mine = cursor ? turn.current : ++turn.current;
+    if (!cursor) began.current = Date.now();
+    made.isResting.value = false;
     busy.current = true;
     made.isLoading.value = true;
     try {
@@ -61,6 +67,8 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
       if (mine !== turn.current) return;
       made.rows.value = cursor ? [...made.rows.value, ...page.rows] : page.rows;
       made.next.value = page.next;
+      made.backTo.value = page.backTo ?? null;
+      made.isResting.value = !made.rows.value.length && !!page.next && Date.now() - began.current > PATIENCE_MS;
       made.problem.value = null;
       made.readAt.value = Date.now();
     } catch (error) {
@@ -81,7 +89,7 @@ export function usePages<T>(path: string, read: (answer: unknown) => Page<T>, si
     void load(null);
   }, [path, apiKey.value, tenant.value]);
 
-  return { ...made, place, reload: () => load(null), more: () => made.next.value && load(made.next.value) };
+  return { ...made, place, reload: () => load(null), more: () => made.next.value && load(made.next.value), goOn: () => { began.current = Date.now(); return made.next.value && load(made.next.value); } };
 }
 
 type TableProps<T> = {
@@ -118,7 +126,7 @@ export function Table<T>(props: TableProps<T>) {
       const from = Math.max(0, Math.floor(-top / height) - 12);
       const to = Math.ceil((innerHeight - top) / height) + 12;
       if (from !== view.value.from || to !== view.value.to) view.value = { from, to };
-      if (to > pages.rows.value.length - 20 && pages.next.value && !pages.isLoading.value && !pages.problem.value) pages.more();
+      if (to > pages.rows.value.length - 20 && pages.next.value && !pages.isLoading.value && !pages.problem.value && !pages.isResting.value) pages.more();
     };
     const remember = () => {
       const top = body.current?.getBoundingClientRect().top ?? 0;
@@ -184,6 +192,7 @@ export function Table<T>(props: TableProps<T>) {
 
   if (pages.problem.value && !rows.length) return <ProblemBox problem={pages.problem.value} retry={() => void pages.reload()} />;
   if (!rows.length && !pages.isFirst.value && !pages.isLoading.value && !pages.next.value) return <>{props.empty}</>;
+  if (pages.isResting.value) return <Empty title="Nothing found so far"><p>{pages.backTo.value && <>Looked at everything back to <Time at={pages.backTo.value} mode="both" seconds={false} />. </>}There is more behind it.</p><button type="button" class="primary" onClick={() => void pages.goOn()}>Search further back</button></Empty>;
   const isWaiting = !rows.length;
   return (
     <>

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
+export const THEMES: Theme[] = ["system", "light", "dark"];
 export const theme = signal<Theme>((localStorage.getItem("horae.theme") as Theme) || "system");
 /** Counts up when colours change, for what is drawn and not styled. */
 export const themeTurn = signal(0);

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { whyNot } from "../lib/api";
+import { writeJson } from "../lib/json";
 import type { Loaded } from "../lib/load";
 import { freshAt, state as liveState } from "../lib/live";
 import { absolute, clock, ms, now, relative, zoneMode, zoneOf } from "../lib/time";
@@ -69,13 +70,18 @@ export function Panel<T>({ title, from, children, actions, rows, id, wide }: {
     <section class={`panel ${wide ? "wide" : ""}`} aria-labelledby={head} aria-busy={!!from?.isLoading.value && !data} id={id}>
       <header class="panel-head">
         <h2 id={head}>{title}</h2>
-        {problem && data !== null && <span class="stale">data from <Time at={from?.readAt.value} mode="clock" /></span>}
+        {problem && data !== null && <span class="stale" role="alert" title={problem.detail}>{problem.title}: data from <Time at={from?.readAt.value} mode="clock" /> <button type="button" class="plain small" onClick={from?.reload}>Try again</button></span>}
         <div class="panel-actions">{actions}</div>
       </header>
-      {problem && <ProblemBox problem={problem} retry={from?.reload} />}
+      {problem && data === null && <ProblemBox problem={problem} retry={from?.reload} />}
       {data !== null ? children(data) : !problem && <Skeleton rows={rows} />}
     </section>
   );
+}
+
+/** Beside the name of a quick filter; its place is kept, so that the others do not move when it comes. */
+export function Count({ words }: { words: string | null | undefined }) {
+  return <span class="count">{words && <><span class="visually-hidden">, </span>{words}</>}</span>;
 }
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
@@ -195,8 +201,11 @@ export function Tabs({ tabs, at, onPick }: { tabs: [string, string][]; at: strin
     onPick(tabs[(index + step + tabs.length) % tabs.length][0]);
     ((event.currentTarget as Element).querySelectorAll("button")[(index + step + tabs.length) % tabs.length] as HTMLElement).focus();
   };
+  const box = useRef<HTMLDivElement>(null);
+  // On a phone the chosen one may stand beyond the edge.
+  useLayoutEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "nearest" }), [at]);
   return (
-    <div class="tabs" role="tablist" onKeyDown={move}>
+    <div class="tabs" role="tablist" ref={box} onKeyDown={move}>
       {tabs.map(([name, label]) => (
         <button key={name} type="button" role="tab" aria-selected={name === at} tabIndex={name === at ? 0 : -1} onClick={() => onPick(name)}>{label}</button>
       ))}
@@ -205,6 +214,6 @@ export function Tabs({ tabs, at, onPick }: { tabs: [string, string][]; at: strin
 }
 
 export function Json({ value }: { value: unknown }) {
-  const text = JSON.stringify(value, null, 2);
+  const text = writeJson(value, 2);
   return <div class="json"><Copy text={text} /><pre tabIndex={0}>{text}</pre></div>;
 }

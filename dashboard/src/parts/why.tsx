@@ -1,6 +1,7 @@
 // Why a job did, did not, will or will not run at an instant: the server's own answer.
 import { useState } from "preact/hooks";
 import { enc } from "../lib/api";
+import { writeJson } from "../lib/json";
 import { useLoad } from "../lib/load";
 import { absolute, instant, ms, stamp, zoneName, zoneOf } from "../lib/time";
 import { plural, reasonWords, runState } from "../lib/words";
@@ -60,7 +61,7 @@ function inZone(text: string, zone: string): string {
 }
 
 type Fact = { fact?: string; value?: unknown } & Record<string, unknown>;
-const text = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
+const text = (value: unknown): string => (typeof value === "object" ? writeJson(value) : String(value));
 const FACTS: Record<string, (fact: Fact) => string> = {
   version_in_force: (fact) => `The job was at version ${text(fact.value)}, since ${text(fact.since)}.`,
   next_undecided: (fact) => (fact.value === null ? "No due time is left to decide." : `The next due time that is not decided yet is ${text(fact.value)}.`),

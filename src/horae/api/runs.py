@@ -23,6 +23,7 @@ from horae.api.query import (
     RUN_FILTERS,
     Cursor,
     before_of,
+    read_cursor,
     run_filters,
 )
 from horae.api.shapes import attempts_answer, is_over, run_answer, run_status, state_answer
@@ -32,6 +33,7 @@ from horae.core.checks import FIELDS, Collector, check_size, short_text
 from horae.core.compiled import LATE_US
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid, Unavailable
+from horae.core.run import due_of
 from horae.core.sound import unsound
 from horae.ports import JsonObject, Page, ViewStore
 
@@ -64,7 +66,9 @@ class Runs:
     async def list(self, call: Call) -> Reply:
         with at("/query/job"):
             runs, cursor = await list_runs(self._views, call, call.query.get("job"))
-        return Reply({"runs": runs, "next_cursor": cursor})
+        # A search may come back empty and not be over: this is how far it got.
+        back_to = None if cursor is None else format_instant(due_of(read_cursor(cursor, "").id))
+        return Reply({"runs": runs, "next_cursor": cursor, "searched_back_to": back_to})
 
     async def create_many(self, call: Call) -> Reply:
         document = await call.document()

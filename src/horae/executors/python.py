@@ -18,7 +18,8 @@ from horae.executors.wire import clean, failed, json_result, rejected, timed_out
 from horae.ports import Log, Outcome, Request
 from horae.sdk.context import Context
 
-LOG_CHARACTERS = 1024 * 1024
+# What a log keeps, less the two lines that say what was cut.
+LOG_CHARACTERS = 1024 * 1024 - 256
 SUMMARY_CHARACTERS = 1000
 TRACEBACK_CHARACTERS = 7000
 
@@ -34,6 +35,7 @@ class Journal:
         self._log = log
         self._loop = asyncio.get_running_loop()
         self._room = LOG_CHARACTERS
+        self._cut = 0
         self._lines: list[str] = []
         self._writer: asyncio.Task[None] | None = None
         self._is_used = False
@@ -52,6 +54,8 @@ class Journal:
     async def close(self) -> None:
         if self._is_used:
             await asyncio.sleep(0)  # lets the lines in that a coroutine has just written
+        if self._cut and not self._is_closed:
+            self._put(f"[{self._cut} more characters were not kept]\n")
         self._is_closed = True
         if self._writer is not None:
             await self._writer
@@ -62,10 +66,18 @@ class Journal:
             self._writer.cancel()
 
     def _add(self, line: str) -> None:
-        if self._is_closed or self._room <= 0:
+        if self._is_closed:
+            return
+        if self._cut or len(line) > self._room:
+            if not self._cut:
+                self._put("[output truncated]\n")
+            self._cut += len(line)
             return
         self._room -= len(line)
-        self._lines.append(line if self._room > 0 else "[output truncated]\n")
+        self._put(line)
+
+    def _put(self, line: str) -> None:
+        self._lines.append(line)
         if self._writer is None or self._writer.done():
             self._writer = self._loop.create_task(self._write())
 

@@ -17,7 +17,8 @@ from horae.executors.wire import clean, due_text, failed, input_of, rejected, ti
 from horae.ports import Log, Outcome, Request
 
 GRACE_SECONDS = 5.0
-OUTPUT_BYTES = 1024 * 1024
+# What a log keeps, less the two lines that say what was cut.
+OUTPUT_BYTES = 1024 * 1024 - 256
 TAIL_BYTES = 4096
 BATCH_BYTES = 16 * 1024
 TAIL_LINES_IN_ERROR = 10
@@ -114,6 +115,7 @@ class Output:
 
     def __init__(self, most_bytes: int) -> None:
         self._room = most_bytes
+        self._cut_bytes = 0
         self._pending = bytearray()
         self._tail = bytearray()
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -122,15 +124,19 @@ class Output:
         """Take a piece; True when so much waits that it should be handed on at once."""
         self._tail += piece
         del self._tail[:-TAIL_BYTES]
-        if self._room > 0:
-            self._pending += piece[: self._room]
-            self._room -= len(piece)
-            if self._room <= 0:
-                self._pending += TRUNCATED.encode()
+        kept = piece[: self._room]
+        if kept:
+            self._pending += kept
+            self._room -= len(kept)
+        if len(kept) < len(piece):
+            self._pending += b"" if self._cut_bytes else TRUNCATED.encode()
+            self._cut_bytes += len(piece) - len(kept)
         return len(self._pending) >= BATCH_BYTES
 
     def take(self, *, is_last: bool) -> str:
         """What waits, in whole lines where there are any, so that no line is torn in two."""
+        if is_last and self._cut_bytes:
+            self._pending += f"[{self._cut_bytes} more bytes were not kept]\n".encode()
         end = len(self._pending)
         if not is_last and end < BATCH_BYTES:
             end = self._pending.rfind(b"\n") + 1
