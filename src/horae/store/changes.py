@@ -97,6 +97,8 @@ WHERE j.id = :id
 
 WAITING_RUNS = Statement("SELECT id FROM runs WHERE job_id = :id AND state = 'queued'")
 
+IS_ANY_OPEN = Statement("SELECT 1 AS n FROM runs WHERE job_id = :id AND (state = 'queued' OR cancel IS NULL) LIMIT 1")
+
 STOP_RUNNING = Statement("UPDATE runs SET cancel = :reason WHERE job_id = :id AND state = 'running' AND cancel IS NULL")
 
 EVENT = Statement("""
@@ -295,9 +297,11 @@ def delete(tenant: str, word: str, actor: str, base_version: int | None) -> Step
     held, left = yield from _withdraw(held)
     yield from _give_up_missed(held, left, "schedule_changed")
     yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=left.fired)
-    waiting = yield WAITING_RUNS(id=held.id)
-    yield from end_waiting([row["id"] for row in waiting], "cancelled", "cancelled_by_user")
-    yield STOP_RUNNING(id=held.id, reason="cancelled_by_user")
+    # Again for those that a worker took or gave back while we looked.
+    while (yield IS_ANY_OPEN(id=held.id)):
+        waiting = yield WAITING_RUNS(id=held.id)
+        yield from end_waiting([row["id"] for row in waiting], "cancelled", "cancelled_by_user")
+        yield STOP_RUNNING(id=held.id, reason="cancelled_by_user")
     yield DELETE_ALL_CHAINS(id=held.id)
     yield DELETE_LABELS(id=held.id)
     yield DISUSE(id=held.id)

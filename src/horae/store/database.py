@@ -73,7 +73,7 @@ class Database(Protocol):
 
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 _ROWS = re.compile(r"\{rows:(\w+)\(([^)]*)\)\}")
-_LOCKS = re.compile(r"FOR (UPDATE|SHARE)( OF \w+)?|(?<=AS )MATERIALIZED")
+_LOCKS = re.compile(r"FOR (UPDATE|SHARE|KEY SHARE)( OF \w+)?|(?<=AS )MATERIALIZED")
 _SQLITE_TYPES = {"text": "TEXT", "bigint": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "double": "REAL"}
 
 
@@ -81,9 +81,9 @@ class Statement:
     """One SQL text for both databases.
 
     `:name` is a parameter. `{rows:batch(id text, n bigint)}` is a table made from the parameter `batch`, a list of
-    tuples in that order. `{skip_locked}` locks what is read and passes over what others hold. `FOR UPDATE` and `FOR
-    SHARE` fall away on SQLite, whose single writer needs no row locks; `horae_now()` is a parameter there, since a call
-    from SQLite back into Python, for each row and under the interpreter's lock, cost more than the row itself.
+    tuples in that order. `{skip_locked}` locks what is read and passes over what others hold. Locks of rows
+    (`FOR UPDATE` and the like) fall away on SQLite, whose single writer needs none; `horae_now()` is a parameter there,
+    since a call from SQLite back into Python, for each row and under the interpreter's lock, cost more than the row.
     """
 
     def __init__(self, text: str, *, sqlite: str | None = None) -> None:

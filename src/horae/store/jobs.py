@@ -98,6 +98,13 @@ WHERE t.job_id = :id
 FOR UPDATE OF t
 """)
 
+# Runs that are made on request or by a chain: whoever deletes or changes one of these jobs waits for us, or we for them,
+# so that no run is made of a job that is gone. The planner, which moves timers, waits for nobody here.
+KEEP = Statement("""
+SELECT t.job_id FROM timers t WHERE t.job_id IN (SELECT id FROM {rows:job(id text)}) ORDER BY t.job_id
+FOR KEY SHARE OF t
+""")
+
 READ = Statement("""
 SELECT j.id, j.tenant, j.name, j.version, j.state, j.kind, j.created_us, j.paused_us, j.pause_until_us,
        j.pause_reason, v.spec
@@ -349,6 +356,7 @@ def open_runs(
     found = yield FIND(tenant=tenant, word=word)
     if not found:
         raise (yield from no_job(tenant, word))
+    yield KEEP(job=[(found[0]["id"],)])
     row = (yield READ(id=found[0]["id"]))[0]
     if row["state"] == "deleted":
         raise Conflict(f'Job "{row["name"]}" was deleted.', "job_deleted")

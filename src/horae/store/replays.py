@@ -8,7 +8,7 @@ from horae.core.errors import Conflict
 from horae.core.run import run_id
 from horae.ports import Letters
 from horae.store.database import Row, Rows, Statement, Steps, note, transaction, viewing
-from horae.store.jobs import OPEN_RUNS
+from horae.store.jobs import KEEP, OPEN_RUNS
 from horae.store.quotas import reserve
 from horae.store.run_lists import LAST, bounds
 from horae.store.views import find
@@ -96,7 +96,9 @@ def replay(tenant: str, which: Letters, expected: int | None, step_us: int, most
         )
         done.append((letter["run_id"], new_id))
     if rows:
-        yield OPEN_RUNS(n=rows)
+        yield KEEP(job=sorted({(letter["job_id"],) for letter in found}))
+        if len((yield OPEN_RUNS(n=rows))) < len(rows):
+            raise Conflict("A job of these dead letters was deleted meanwhile. Nothing was done.", "count_changed")
         yield MARK_REPLAYED(done=done)
         yield note("dead_letters.replayed", done[0][0], None, {"count": len(done)})
     return [new_id for _, new_id in done]

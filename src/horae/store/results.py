@@ -115,6 +115,20 @@ WHERE h.id IN (SELECT id FROM {rows:ended(id text)})
   AND h.status IN ('succeeded', 'failed', 'cancelled', 'unknown')
 """
 
+# What jobs.KEEP is for runs on request: nobody deletes these jobs before we are done.
+KEEP_FOLLOWERS = Statement("""
+SELECT t.job_id
+FROM timers t
+WHERE t.job_id IN (
+    SELECT c.job_id
+    FROM history h
+    JOIN chains c ON c.upstream_id = h.job_id
+    WHERE h.id IN (SELECT id FROM {rows:ended(id text)})
+)
+ORDER BY t.job_id
+FOR KEY SHARE OF t
+""")
+
 # The runs that these endings start, in the same transaction. Their id comes from the upstream run: made once.
 FOLLOW = Statement(f"""
 INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
@@ -247,6 +261,7 @@ def _after(worker: str, endings: list[Ending], rows: Rows, ended: set[str]) -> S
 def follow(ended: list[str]) -> Steps[None]:
     if ended:
         batch = [(id_,) for id_ in ended]
+        yield KEEP_FOLLOWERS(ended=batch)
         yield FOLLOW(ended=batch)
         yield DO_NOT_FOLLOW(ended=batch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from horae.core.errors import Conflict, NotFound
 from horae.ports import NewRun
 from horae.store.database import Row, Statement, Steps, note, transaction
-from horae.store.jobs import open_runs
+from horae.store.jobs import KEEP, open_runs
 from horae.store.quotas import reserve
 from horae.store.results import end_waiting
 
@@ -105,6 +105,8 @@ def cancel(tenant: str, run_id: str) -> Steps[None]:
 @transaction
 def retry(tenant: str, run_id: str) -> Steps[None]:
     """One more attempt of the same run, under the same id."""
+    known = yield ENDED(run_id=run_id, tenant=tenant)
+    yield KEEP(job=[(row["job_id"],) for row in known])
     if (yield LIVE(run_id=run_id, tenant=tenant)):
         raise Conflict(f"Run {run_id} is not over yet: there is nothing to retry.", "run_is_live")
     row = yield from _ended(tenant, run_id)
