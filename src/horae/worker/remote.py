@@ -267,7 +267,7 @@ class RemoteWorkers:
         return await self._settle(run.worker, ends) or await self._late(tenant, run_id, fence, "cancelled")
 
     async def leave(self, tenant: str, name: str) -> None:
-        """What it still holds goes back at once."""
+        """What it still holds goes back when the janitor looks next."""
         await self._store.retire(worker_id(tenant, name))
 
     async def _late(self, tenant: str, run_id: str, fence: int, what: str) -> bool:
