@@ -323,6 +323,13 @@ def in_a_pause(facts: Facts) -> None:
     facts.append(event("paused", START + 45 * SECOND, detail=json.dumps({"until_us": START + 55 * SECOND})))
 
 
+def started_after_the_deletion(facts: Facts) -> None:
+    facts.append(event("deleted", NOW))
+    facts.append(
+        run(99, cause="manual", due_us=NOW, run_at_us=NOW, started_us=NOW + 61 * SECOND, ended_us=NOW + 62 * SECOND)
+    )
+
+
 def taken_from_a_live_worker(facts: Facts) -> None:
     of(facts, 5).update(attempt=2, started_us=of(facts, 5)["due_us"] + 500)
     facts += [{"type": "worker", "id": "w", "expires_us": NOW}, attempt(of(facts, 5), 1, token=-1, is_reaped=True)]
@@ -359,6 +366,7 @@ CASES: list[tuple[Callable[[Facts], None], str]] = [
     (replayed_as_nothing, "I15"),
     (passed_by_others, "I19"),
     (in_a_pause, "I20"),
+    (started_after_the_deletion, "I20"),
     (taken_from_a_live_worker, "I22"),
     (a_stuck_cursor, "I23"),
     (with_a_worker_long_gone, "I23"),

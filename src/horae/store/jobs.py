@@ -98,8 +98,8 @@ WHERE t.job_id = :id
 FOR UPDATE OF t
 """)
 
-# Runs that are made on request or by a chain: whoever deletes or changes one of these jobs waits for us, or we for them,
-# so that no run is made of a job that is gone. The planner, which moves timers, waits for nobody here.
+# For runs on request: whoever deletes or changes one of these jobs waits for us, or we for them, so that no run is made
+# of a job that is gone. The planner, which moves timers, waits for nobody here.
 KEEP = Statement("""
 SELECT t.job_id FROM timers t WHERE t.job_id IN (SELECT id FROM {rows:job(id text)}) ORDER BY t.job_id
 FOR KEY SHARE OF t

@@ -17,6 +17,7 @@ SURELY_LATE_US = 15_000_000
 COUNTED = 100_000  # a skip record stops counting here
 LATE_ONCE_US = 300_000_000  # an instant this late is still taken when a job is created
 SHARDS = 64
+DELETING_US = 60_000_000  # until a deletion is committed, a worker may still take a run, which is then told to stop
 
 
 def unique_trigger(_: History, job: Job) -> Iterator[Violation]:
@@ -161,10 +162,12 @@ def stable_key(_: History, job: Job) -> Iterator[Violation]:
 
 
 def pauses_hold(_: History, job: Job) -> Iterator[Violation]:
-    """I20: no due time of a pause, or after the deletion, makes a run."""
+    """I20: no due time of a pause, or after the deletion, makes a run; and whatever made a run, none starts then."""
     if not job.pauses and job.deleted_us is None:
         return
     for run in job.runs:
+        if job.deleted_us is not None and (run.started_us or 0) > job.deleted_us + DELETING_US:
+            yield Violation("I20", job.id, f"run {run.id} was started at {run.started_us}, after the deletion")
         if run.cause != "schedule" or run.status == "skipped" or run.is_called_off or run.id in job.retried:
             continue  # the last: somebody wanted it all the same
         if any(pause.covers(run.due_us) for pause in job.pauses):
