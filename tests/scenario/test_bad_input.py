@@ -125,6 +125,8 @@ async def _open(url: str) -> tuple[Store, httpx2.AsyncClient]:
         (b"[" * 10_000, 400, "nested too deeply"),
         (b'{"a":' * 10_000, 400, "nested too deeply"),
         (b"[" * 10_000 + b"]" * 10_000, 400, "nested too deeply"),
+        (b'{"type": "noop", "target": {"sleep": 1e308}}', 422, "10 years at most"),
+        (b'{"timeout": 1e308}', 422, "a duration from 1ms to 1d"),
         (b"null", 422, "JSON object"),
         (b"[]", 422, "JSON object"),
         (b'"x"', 422, "JSON object"),
