@@ -342,7 +342,7 @@ def test_filters_and_names_are_never_a_language(send: Send, text: str):
         answer = send("GET", "/v1/jobs", params={name: text})
         assert (answer.status_code, answer.json()["jobs"]) == (200, [])
     for name in ("queue", "worker"):
-        assert send("GET", "/v1/runs", params={name: text}).json() == {"runs": [], "next_cursor": None}
+        assert send("GET", "/v1/runs", params={name: text}).json()["runs"] == []
     assert send("GET", "/v1/jobs", params={"label": f"a:{text}"}).json()["jobs"] == []
     assert send("GET", f"/v1/jobs/{httpx2.URL('/', params={'x': text}).query.decode()[2:]}").status_code == 404
     made = send("POST", "/v1/jobs", json={"name": text, "description": text, "payload": {text: text}})

@@ -18,7 +18,7 @@ from horae.notify.relay import SHARE, Relay
 from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from horae.testing import VAULT
-from horae.vault import tenant_secret
+from horae.vault import tenant_secrets
 from tests.conformance.conftest import StoreClock
 from tests.conformance.test_http_executor import Names
 from tests.conformance.world import LATE_SECONDS, TENANT, World
@@ -176,9 +176,9 @@ async def test_the_rule_of_a_job_tells_of_that_job_alone(api: Api, world: World,
 
     ((headers, body),) = receiver.got
     assert json.loads(body)["data"]["job_id"] == ours
-    secret = (await api.get("signing-secret")).json()["secret"]
-    assert secret == tenant_secret(VAULT, TENANT)
-    assert accepts(secret, headers, body)
+    told = (await api.get("signing-secret")).json()
+    assert told == {"secret": tenant_secrets(VAULT, TENANT)[0], "old_secret": None}
+    assert accepts(told["secret"], headers, body)
 
     await api.patch("jobs/report", json={"notify": []})
     await run_and_end(world, ours, "b", "failed")

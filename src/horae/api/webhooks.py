@@ -101,7 +101,8 @@ class Webhooks:
         return Reply(_answer(row) | {"secret": secret})
 
     async def secret(self, call: Call) -> Reply:
-        return Reply({"secret": self._commands.webhooks.signing_secret(call.caller)})
+        secret, *old = self._commands.webhooks.signing_secrets(call.caller)
+        return Reply({"secret": secret, "old_secret": old[0] if old else None})
 
     async def delete(self, call: Call) -> Reply:
         return Reply({"deleted": True, "id": await self._commands.webhooks.delete(call.caller, call.word("webhook"))})
