@@ -242,7 +242,7 @@ def test_what_is_not_json_by_its_name_is_415(send: Send, path: str, headers: dic
     answer = send(method, path, content=b"{}", headers=headers)
 
     assert answer.status_code == 415
-    assert answer.json()["errors"][0]["pointer"] == "/headers/Content-Type"
+    assert answer.json()["errors"][0]["pointer"] == f"/headers/{list(headers)[-1]}"
 
 
 @pytest.mark.parametrize("length", ["40000000", "9" * 30])

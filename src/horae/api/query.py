@@ -57,7 +57,8 @@ def read_query(request: Request, parameters: Iterable[Parameter]) -> dict[str, A
     items = request.query_params.multi_items()
     known = {parameter.name: parameter for parameter in parameters}
     if len(items) > MOST_PARAMETERS:
-        raise Invalid([Fault("/query", f"There are more than {MOST_PARAMETERS} query parameters.")])
+        detail = f"There are more than {MOST_PARAMETERS} query parameters."
+        raise Invalid([Fault("/query", detail, "Leave out those that this needs not.")])
     found = Collector()
     values: dict[str, Any] = {}
     for name, text in items:

@@ -21,7 +21,7 @@ DAY_US = 86_400_000_000
 MOST_EVENTS = 20
 
 
-_each_event = each(choice(*EVENTS), most=MOST_EVENTS, what="events")
+_each_event = each(choice(*EVENTS), most=MOST_EVENTS, what="events", example=["run.failed"])
 
 
 def _events(value: Any, pointer: str) -> Any:
