@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.scenario.asking import Api, assert_problem, create, on_one_store
+from horae.store.store import Store
+from tests.conformance.world import World
+from tests.scenario.asking import Api, assert_problem, create, end, on_one_store, run_now
 
 JOB = {"name": "a", "type": "noop"}
 SHELL = {"name": "a", "type": "shell"}
@@ -115,3 +117,69 @@ async def test_a_header_is_told_as_a_header(api: Api):
     (fault,) = assert_problem(packed, 415, "unsupported_media_type")["errors"]
     assert fault["pointer"] == "/headers/Content-Encoding"
     assert '"gzip"' in fault["detail"]
+
+
+async def test_a_run_that_is_over_is_answered_with_what_can_be_done(api: Api, store: Store, world: World):
+    await create(api, name="a job")
+    good = await run_now(api, "a job")
+    await end(store, await world.claim())
+    bad = await run_now(api, "a job")
+    await end(store, await world.claim(), "failed", reason="exception", error="boom")
+
+    cancelled = [assert_problem(await api.post(f"runs/{run}/cancel"), 409, "run_is_over") for run in (good, bad)]
+    retried = assert_problem(await api.post(f"runs/{good}/retry"), 409, "wrong_state")
+
+    hints = [problem["errors"][0]["hint"] for problem in (*cancelled, retried)]
+    assert hints == [
+        "There is nothing left to cancel. To run the job once more: POST /jobs/a%20job/run.",
+        f"There is nothing left to cancel. POST /runs/{bad}/retry runs it again.",
+        "To run the job once more: POST /jobs/a%20job/run.",
+    ]
+    assert (await api.post("jobs/a%20job/run")).status_code == 202
+    assert (await api.post(f"runs/{bad}/retry")).status_code == 202
+
+
+async def test_a_dead_letter_that_is_over_is_answered_with_what_came_of_it(api: Api, store: Store, world: World):
+    await create(api)
+    await run_now(api)
+    await end(store, claimed := await world.claim(), "failed", reason="exception", error="boom")
+    dead = claimed[0].run_id
+    new = (await api.post(f"dead-letters/{dead}/replay")).json()["run_id"]
+
+    replayed = [await api.post(f"runs/{dead}/retry"), await api.delete(f"dead-letters/{dead}")]
+    missing = [await api.post("dead-letters/nope/replay"), await api.delete("dead-letters/nope")]
+
+    for answer in replayed:
+        fault = assert_problem(answer, 409, "replayed")["errors"][0]
+        assert fault["hint"] == f"Look at the new run: GET /runs/{new}."
+    for answer in missing:
+        assert assert_problem(answer, 404, "not_found")["errors"][0]["hint"] == "GET /dead-letters shows them all."
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"after": "nope"}, ["/after"]),
+        ({"after": {"job": "nope"}}, ["/after/job"]),
+        ({"after": {"job_id": "nope", "on": "failure"}}, ["/after/job_id"]),
+        ({"after": ["nope"]}, ["/after/0"]),
+        ({"after": ["report", {"job": "nope"}, "neither"]}, ["/after/1", "/after/2"]),
+        (
+            {"notify": [{"url": "https://example.com/"}, {"channel": "nope"}, {"channel": "neither"}]},
+            ["/notify/1/channel", "/notify/2/channel"],
+        ),
+    ],
+)
+async def test_a_name_that_is_not_there_is_pointed_at_where_it_stands(
+    api: Api, fields: dict[str, Any], wrong: list[str]
+):
+    await create(api)
+    await create(api, name="other")
+
+    made = await api.post("jobs", json={**JOB, **fields})
+    changed = await api.patch("jobs/other", json=fields)
+    batch = await api.post("/jobs:batch", json={"jobs": [{**JOB, **fields}]})
+
+    assert list(faults_of(made)) == wrong
+    assert list(faults_of(changed)) == wrong
+    assert [fault["pointer"] for fault in batch.json()["results"][0]["error"]["errors"]] == wrong

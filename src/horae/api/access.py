@@ -107,10 +107,14 @@ class KeyAccess:
         secret = _key(headers)
         try:
             caller = await self._known(secret, address)
-        except Unauthorized:
-            if secret:
-                self._count_bad(address, 1)
-            raise
+        except Unauthorized as error:
+            if not secret:
+                raise
+            self._count_bad(address, 1)
+            if error.is_told:
+                raise
+            hint = "Check that it is whole, of this server and not revoked; an admin makes a key with POST /keys."
+            raise Unauthorized("The key or token that was sent is not accepted.", hint=hint) from None
         if caller.is_keeper:
             tenant = _tenant(headers, caller.home)
         else:

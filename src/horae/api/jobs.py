@@ -156,9 +156,11 @@ class Jobs:
         try:
             if isinstance(parsed, Unavailable):
                 raise parsed
-            return _merged(
-                items, await self._commands.jobs.save(call.caller, parsed, once, atomic=False) if parsed else []
-            )
+            if not parsed:
+                return _merged(items, [])
+            told = [item for item in items if not isinstance(item, HoraeError)]
+            saved = await self._commands.jobs.save(call.caller, parsed, once, atomic=False, documents=told)
+            return _merged(items, saved)
         except (Unavailable, Conflict) as error:
             if once is not None:
                 raise

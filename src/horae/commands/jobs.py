@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -43,7 +44,8 @@ class JobCommands:
         self, caller: Caller, documents: list[object], once: Once | None, *, atomic: bool
     ) -> list[str | HoraeError]:
         """The id of each job, or why it was refused, in order. `atomic`: all or none."""
-        return await self.save(caller, await self.parse(caller, documents), once, atomic=atomic)
+        parsed = await self.parse(caller, documents)
+        return await self.save(caller, parsed, once, atomic=atomic, documents=documents)
 
     async def parse(self, caller: Caller, documents: list[object]) -> list[NewJob | Invalid]:
         now_us = await self._store.now()
@@ -66,15 +68,26 @@ class JobCommands:
         return NewJob(job_id, definition)
 
     async def save(
-        self, caller: Caller, parsed: list[NewJob | Invalid], once: Once | None, *, atomic: bool
+        self,
+        caller: Caller,
+        parsed: list[NewJob | Invalid],
+        once: Once | None,
+        *,
+        atomic: bool,
+        documents: list[object],
     ) -> list[str | HoraeError]:
+        """`documents` are what was parsed: where a fault points is told in their shape."""
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else undone() for job in parsed]
         saved = iter(
             await self._store.create_jobs(caller.asked(once), caller.tenant, caller.actor, good, atomic=atomic)
         )
-        answers = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
+        told = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
+        answers = [
+            _at_item(answer, document) if isinstance(answer, Invalid) else answer
+            for answer, document in zip(told, documents, strict=True)
+        ]
         if atomic and any(isinstance(answer, HoraeError) for answer in answers):
             return [answer if isinstance(answer, HoraeError) else undone() for answer in answers]
         self._wake()
@@ -92,9 +105,12 @@ class JobCommands:
             _check_definition(caller, changed)
             return changed
 
-        job_id = await self._store.change_job(
-            caller.asked(once), caller.tenant, word, caller.actor, merge, base_version
-        )
+        try:
+            job_id = await self._store.change_job(
+                caller.asked(once), caller.tenant, word, caller.actor, merge, base_version
+            )
+        except Invalid as error:
+            raise _at_item(error, document) from None
         self._wake()
         return job_id
 
@@ -173,6 +189,16 @@ def _answer(saved: dict[str, Any]) -> str | HoraeError:
     if saved["faults"]:
         return Invalid([Fault(*fault) for fault in saved["faults"]], saved["code"])
     return Conflict(saved["detail"], saved["code"], hint=hint)
+
+
+def _at_item(error: Invalid, document: object) -> Invalid:
+    """A fault of the one job in `after` at the place where it is named: the store knows it, but not how it was told."""
+    told = document.get("after") if isinstance(document, dict) else None
+    if not isinstance(told, (list, dict)):
+        return error
+    inner = "0" if isinstance(told, list) else "job" if "job" in told else "job_id"
+    faults = [replace(each, pointer=f"/after/{inner}") if each.pointer == "/after" else each for each in error.faults]
+    return Invalid(faults, error.code)
 
 
 def _is_whole(word: str, document: dict[str, Any]) -> bool:

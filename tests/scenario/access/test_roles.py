@@ -55,6 +55,20 @@ async def test_s01_without_a_key_every_described_route_is_closed(store: Store, a
 
 
 @on_one_store
+async def test_a_key_that_was_sent_is_told_to_be_a_wrong_one_and_no_more(app: Starlette, admin: Client):
+    made = (await admin.post("/keys", json={"name": "a", "role": "viewer"})).json()
+    await admin.delete(f"/keys/{made['key_id']}")
+    bodies = set()
+    for key in (made["key"], "horae_guess", "a.b.c", "no key at all"):
+        async with client(app, key) as stranger:
+            bodies.add(json.dumps(problem(await stranger.get("/jobs"), 401, "unauthorized") | {"request_id": ""}))
+
+    (body,) = bodies
+    assert "The key or token that was sent is not accepted." in body
+    assert "This needs a key" not in body
+
+
+@on_one_store
 async def test_s12_a_key_in_the_address_is_refused_and_not_repeated(app: Starlette):
     async with client(app, "") as nobody:
         answer = await nobody.get(f"/jobs?api_key={ADMIN}", headers={"X-API-Key": ADMIN})
