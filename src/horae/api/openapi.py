@@ -9,6 +9,7 @@ from typing import Any
 
 from horae.api.access import TENANT_HEADER
 from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
+from horae.api.conditions import IF_MATCH, IF_NONE_MATCH
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import DRY_RUN, Parameter
@@ -112,13 +113,11 @@ def _headers(operation: Operation) -> list[dict[str, Any]]:
         told.append(_header("Idempotency-Key", "The same key and request: done once, answered alike", "[!-~]{1,255}"))
     if operation.gives in ("Text", "Stream"):
         told.append(_header("Last-Event-ID", "Go on after this event of an earlier stream", "[0-9]{1,16}"))
-    if _has_versions(operation):
-        told.append(_header("If-Match", "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
+    if operation.takes_condition(IF_MATCH):
+        told.append(_header(IF_MATCH, "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
+    if operation.takes_condition(IF_NONE_MATCH):
+        told.append(_header(IF_NONE_MATCH, "Make it, unless there is one already; then 412", "\\*"))
     return told
-
-
-def _has_versions(operation: Operation) -> bool:
-    return operation.method != "GET" and operation.path.startswith("/jobs/{job}")
 
 
 def _header(name: str, about: str, pattern: str) -> dict[str, Any]:
@@ -131,7 +130,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     left_out = (
         (frozenset() if operation.takes else _BODY_ERRORS)
         | (frozenset() if is_write else _WRITE_ERRORS)
-        | (frozenset() if _has_versions(operation) else frozenset({"412"}))
+        | (frozenset() if operation.takes_condition(IF_MATCH) else frozenset({"412"}))
     )
     good = {str(operation.status): _response(operation.gives)}
     if DRY_RUN in operation.query:

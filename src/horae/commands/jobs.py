@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 import msgspec
@@ -24,6 +24,8 @@ from horae.ports import JobStore, NewJob, Once
 
 # A large batch must not hold up everybody else, least of all the slice before it, which is being saved meanwhile.
 AT_A_TIME = 20
+# Codes of conflicts that mean: there is one by this name.
+TAKEN = ("name_taken", "duplicate")
 
 
 class JobCommands:
@@ -121,17 +123,20 @@ class JobCommands:
         try:
             return await self.change(caller, word, document, once, base_version), False
         except NotFound:
-            if base_version is not None or not isinstance(document, dict) or not _is_whole(word, document):
+            if base_version is not None or not _is_whole(document, word):
                 raise
-        if document.get("name", word) != word:
-            detail = f'The path names the job "{word}", the body "{document["name"]}".'
-            raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
         try:
-            return await self.create(caller, {**document, "name": word}, once), True
+            return await self.create(caller, _named(word, document), once), True
         except Conflict as error:
-            if error.code not in ("name_taken", "duplicate"):
+            if error.code not in TAKEN:
                 raise
         return await self.change(caller, word, document, once, None), False  # somebody else was faster
+
+    async def put_new(self, caller: Caller, word: str, document: object) -> str:
+        """As `put`, but only creates."""
+        if not _is_whole(document, word):
+            raise NotFound(f'There is no job "{word}".', hint="To make one name it in the path, and say what it does.")
+        return await self.create(caller, _named(word, document), None)
 
     async def pause(
         self,
@@ -201,13 +206,22 @@ def _at_item(error: Invalid, document: object) -> Invalid:
     return Invalid(faults, error.code)
 
 
-def _is_whole(word: str, document: dict[str, Any]) -> bool:
+def _is_whole(document: object, word: str) -> TypeGuard[dict[str, Any]]:
     """Whether a PUT to an unknown word can mean a new job: a name, and a body that says what to do or when."""
+    if not isinstance(document, dict):
+        return False
     try:
         UUID(word)
     except ValueError:
         return not WHOLE.isdisjoint(document)
     return False
+
+
+def _named(word: str, document: dict[str, Any]) -> dict[str, Any]:
+    if document.get("name", word) != word:
+        detail = f'The path names the job "{word}", the body "{document["name"]}".'
+        raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
+    return {**document, "name": word}
 
 
 def undone() -> Conflict:
