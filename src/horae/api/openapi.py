@@ -10,6 +10,7 @@ from typing import Any
 from horae.api.access import TENANT_HEADER
 from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
 from horae.api.conditions import IF_MATCH, IF_NONE_MATCH
+from horae.api.examples import example_of
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import DRY_RUN, Parameter
@@ -36,6 +37,7 @@ _ERRORS = {
     "431": "More headers than are read",
     "503": "The store is away",
 }
+_SCHEMAS = SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS | REHEARSAL_SCHEMAS
 _EXAMPLES = EXAMPLES | STANDING_EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES | REMOTE_EXAMPLES
 _BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
@@ -57,7 +59,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS | REHEARSAL_SCHEMAS,
+            "schemas": _SCHEMAS,
         },
     }
 
@@ -172,8 +174,7 @@ def _content(name: str, media: str) -> dict[str, Any]:
     """What a body looks like, with an example. Of lines JSON Schema can say nothing: each is answered for itself."""
     if not media.endswith("/json"):
         return {"schema": ANY, "example": '{"name": "one", "type": "noop"}\n{"name": "two", "type": "noop"}\n'}
-    told: dict[str, Any] = {"schema": ref(name)}
-    return told | {"example": _EXAMPLES[name]} if name in _EXAMPLES else told
+    return {"schema": ref(name), "example": example_of(ref(name), _SCHEMAS, _EXAMPLES)}
 
 
 def _open_paths() -> dict[str, Any]:
