@@ -718,6 +718,7 @@ export type Series = {
 
 export type Signing = {
   secret: string;
+  old_secret: string | null;
 };
 
 export type Stats = {

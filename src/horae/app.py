@@ -39,7 +39,7 @@ from horae.executors.shell import Mode, ShellExecutor
 from horae.executors.webhook import WebhookSender
 from horae.failpoints import arm, parse
 from horae.node import STORE_AWAY_SECONDS, Loop, Node, Tools
-from horae.ports import Executor, NewKey, Rehearsed
+from horae.ports import Executor, NewKey, Rehearsed, Sealed
 from horae.sdk.app import Declared, alone, upstream_first
 from horae.store.migrate import migrations, missing
 from horae.store.sqlite import system_now_us
@@ -143,8 +143,15 @@ class App:
                     detail = f'The {secret.kind} "{secret.name}" of tenant {secret.tenant} was sealed with another key.'
                     hint = "Start with the key it was set with, or give that one as HORAE_OLD_SECRET_KEY."
                     raise Invalid([Fault("HORAE_SECRET_KEY", detail, hint)], "settings")
-                text = self._vault.open(secret.sealed, *secret.place)
-                await self.store.reseal(secret, self._vault.seal(text, *secret.place))
+                await self._reseal(secret)
+        for old in self._vault.key_ids - {self._vault.key_id}:
+            while kept := await self.store.kept_secrets(old):
+                for secret in kept:
+                    await self._reseal(secret)
+
+    async def _reseal(self, secret: Sealed) -> None:
+        text = self._vault.open(secret.sealed, *secret.place)
+        await self.store.reseal(secret, self._vault.seal(text, *secret.place))
 
     async def _save_jobs(self) -> None:
         """As they are declared: made if they are new, changed where they differ; a pause stays. All are tried before

@@ -47,14 +47,16 @@ class Vault:
         except InvalidTag:
             raise Conflict("What is stored was changed: it does not open.", "broken_seal") from None
 
-    def derive(self, purpose: str) -> bytes:
-        """A key of 32 bytes for one purpose, the same on every node."""
-        return _derive(self._masters[0], purpose)
+    def derive(self, purpose: str) -> list[bytes]:
+        """Keys of 32 bytes for one purpose, the same on every node: that of `key`, then that of `old`, if any."""
+        return [_derive(master, purpose) for master in self._masters]
 
 
-def tenant_secret(vault: Vault, tenant: str) -> str:
-    """What signs messages to the plain URLs in a tenant's jobs; webhooks have secrets of their own."""
-    return new_secret(vault.derive(f"webhook {tenant}"))
+def tenant_secrets(vault: Vault, tenant: str) -> list[str]:
+    """What signs messages to the plain URLs in a tenant's jobs: two while the key is being changed, the current one
+    first. Webhooks have secrets of their own.
+    """
+    return [new_secret(key) for key in vault.derive(f"webhook {tenant}")]
 
 
 def key_id_of(sealed: str) -> str:

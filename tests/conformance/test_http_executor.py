@@ -19,7 +19,7 @@ from horae.core.secrets import fill
 from horae.executors.breaker import FAILURES_TO_OPEN, Breaker
 from horae.executors.http import HttpExecutor
 from tests.conformance.attempts import DUE, Lines, request_for
-from tests.conformance.test_client import certificate_for
+from tests.conformance.talker import certificate_for
 from tests.unit.test_egress import REFUSED_HOSTS
 
 LOOPBACK = allow_ranges("127.0.0.0/8,::1")

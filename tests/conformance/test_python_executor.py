@@ -232,6 +232,17 @@ async def test_retry_after_says_when(run, after, seconds):
     assert outcome.error == "quota used up"
 
 
+@pytest.mark.parametrize("after", [1e308, float("inf"), float("nan"), "5 parsecs"])
+async def test_a_wait_that_is_none_fails_the_attempt_and_nothing_else(run, after):
+    def later():
+        raise RetryAfter(after)
+
+    outcome = await run(later)
+
+    assert (outcome.succeeded, outcome.reason, outcome.retry_after_seconds) == (False, "exception", None)
+    assert "length of time" in outcome.error
+
+
 @pytest.mark.parametrize(
     ("value", "kept"),
     [

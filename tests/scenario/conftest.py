@@ -34,13 +34,14 @@ def app_over(store: Any, access: Access | None = None, allow: Allow = (), **more
     async def ready() -> list[str]:
         return []
 
-    commands = Commands(store, VAULT, lambda: str(uuid4()), lambda: None, allow)
+    vault = more.pop("vault", VAULT)
+    commands = Commands(store, vault, lambda: str(uuid4()), lambda: None, allow)
 
     def export(tenant: str) -> AsyncIterator[bytes]:
         return store.export(10**15, tenant)
 
     more.setdefault("limiter", Limiter(store, kept_seconds=0))
-    remote = RemoteWorkers(store, Secrets(store, VAULT), Pace(5, 15), TimeGuard(), lambda: True)
+    remote = RemoteWorkers(store, Secrets(store, vault), Pace(5, 15), TimeGuard(), lambda: True)
     around = {"explain": explain, "export": export, "ready": ready, "remote": remote}
     around |= {name: more.pop(name) for name in ("explain", "export", "ready", "is_stopping", "remote") if name in more}
     parts: dict[str, Any] = {"views": store, "access": access or OpenAccess(), "around": Around(**around)}

@@ -251,7 +251,7 @@ async def test_the_openapi_file_is_whole(http: Api, store: Store):
 
 
 @on_one_store
-async def test_every_request_and_most_answers_have_an_example_that_fits(http: Api):
+async def test_every_request_and_every_answer_in_json_has_an_example_that_fits(http: Api):
     document = (await http.get("/openapi.json")).json()
     checked = 0
     for path, item in document["paths"].items():
@@ -264,7 +264,7 @@ async def test_every_request_and_most_answers_have_an_example_that_fits(http: Ap
                         jsonschema_rs.validator_for(schema).validate(content["example"])
                         checked += 1
                     else:
-                        assert body is not operation.get("requestBody"), (method, path, media)
+                        assert "servers" in item or media != "application/json", (method, path, media)
 
     assert checked > 200
 

@@ -125,6 +125,8 @@ async def _open(url: str) -> tuple[Store, httpx2.AsyncClient]:
         (b"[" * 10_000, 400, "nested too deeply"),
         (b'{"a":' * 10_000, 400, "nested too deeply"),
         (b"[" * 10_000 + b"]" * 10_000, 400, "nested too deeply"),
+        (b'{"type": "noop", "target": {"sleep": 1e308}}', 422, "10 years at most"),
+        (b'{"timeout": 1e308}', 422, "a duration from 1ms to 1d"),
         (b"null", 422, "JSON object"),
         (b"[]", 422, "JSON object"),
         (b'"x"', 422, "JSON object"),
@@ -240,7 +242,7 @@ def test_what_is_not_json_by_its_name_is_415(send: Send, path: str, headers: dic
     answer = send(method, path, content=b"{}", headers=headers)
 
     assert answer.status_code == 415
-    assert answer.json()["errors"][0]["pointer"] == "/headers/Content-Type"
+    assert answer.json()["errors"][0]["pointer"] == f"/headers/{list(headers)[-1]}"
 
 
 @pytest.mark.parametrize("length", ["40000000", "9" * 30])
@@ -340,7 +342,7 @@ def test_filters_and_names_are_never_a_language(send: Send, text: str):
         answer = send("GET", "/v1/jobs", params={name: text})
         assert (answer.status_code, answer.json()["jobs"]) == (200, [])
     for name in ("queue", "worker"):
-        assert send("GET", "/v1/runs", params={name: text}).json() == {"runs": [], "next_cursor": None}
+        assert send("GET", "/v1/runs", params={name: text}).json()["runs"] == []
     assert send("GET", "/v1/jobs", params={"label": f"a:{text}"}).json()["jobs"] == []
     assert send("GET", f"/v1/jobs/{httpx2.URL('/', params={'x': text}).query.decode()[2:]}").status_code == 404
     made = send("POST", "/v1/jobs", json={"name": text, "description": text, "payload": {text: text}})

@@ -245,6 +245,17 @@ def _nothing() -> Any:
     return nullcontext()
 
 
+async def test_of_a_token_that_was_sent_only_its_end_is_told(api: httpx2.AsyncClient, issuer: LocalIssuer):
+    old, wrong = (claims(issuer, exp=NOW - 3600), claims(issuer, aud="other"))
+    told = [
+        (await api.get("jobs", headers={"Authorization": f"Bearer {each}"})).json()["detail"]
+        for each in (token(old), token(wrong), token(old, OTHER_RSA), token(old | {"aud": "other"}))
+    ]
+
+    refused = "The key or token that was sent is not accepted."
+    assert told == ["The token that was sent has expired.", refused, refused, refused]
+
+
 async def test_s10_keys_that_a_token_brings_along_are_not_looked_at(api: httpx2.AsyncClient, issuer: LocalIssuer):
     theirs = jwk(OTHER_RSA, "rsa-1")
     for header in ({"jku": f"{issuer.url}/evil"}, {"x5u": f"{issuer.url}/evil"}, {"jwk": theirs}, {"crit": ["x"]}):

@@ -18,7 +18,7 @@ from horae.notify.relay import SHARE, Relay
 from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from horae.testing import VAULT
-from horae.vault import tenant_secret
+from horae.vault import tenant_secrets
 from tests.conformance.conftest import StoreClock
 from tests.conformance.test_http_executor import Names
 from tests.conformance.world import LATE_SECONDS, TENANT, World
@@ -176,9 +176,9 @@ async def test_the_rule_of_a_job_tells_of_that_job_alone(api: Api, world: World,
 
     ((headers, body),) = receiver.got
     assert json.loads(body)["data"]["job_id"] == ours
-    secret = (await api.get("signing-secret")).json()["secret"]
-    assert secret == tenant_secret(VAULT, TENANT)
-    assert accepts(secret, headers, body)
+    told = (await api.get("signing-secret")).json()
+    assert told == {"secret": tenant_secrets(VAULT, TENANT)[0], "old_secret": None}
+    assert accepts(told["secret"], headers, body)
 
     await api.patch("jobs/report", json={"notify": []})
     await run_and_end(world, ours, "b", "failed")
@@ -187,7 +187,7 @@ async def test_the_rule_of_a_job_tells_of_that_job_alone(api: Api, world: World,
 
 
 async def test_a_job_names_a_webhook_as_its_channel(api: Api, world: World, relay: Relay, receiver: Any):
-    assert pointers(await api.post("jobs", json={"name": "x", "notify": [{"channel": "ops"}]})) == ["/notify"]
+    assert pointers(await api.post("jobs", json={"name": "x", "notify": [{"channel": "ops"}]})) == ["/notify/0/channel"]
     await hook(api, receiver, "run.missed")
     job = (await create(api, notify=[{"channel": "ops", "on": "success"}]))["job_id"]
     assert_problem(await api.delete("webhooks/ops"), 409, "webhook_used")
@@ -196,7 +196,7 @@ async def test_a_job_names_a_webhook_as_its_channel(api: Api, world: World, rela
     await relay.tick()
     assert receiver.events == ["run.succeeded"]
 
-    assert pointers(await api.patch("jobs/report", json={"notify": [{"channel": "nobody"}]})) == ["/notify"]
+    assert pointers(await api.patch("jobs/report", json={"notify": [{"channel": "nobody"}]})) == ["/notify/0/channel"]
     await api.delete("jobs/report")
     assert (await api.delete("webhooks/ops")).status_code == 200
 

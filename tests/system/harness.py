@@ -52,7 +52,9 @@ class Process:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
-    def call(self, method: str, path: str, body: Any = None, key: str = "", tenant: str = "") -> tuple[int, Any]:
+    def call(
+        self, method: str, path: str, body: Any = None, key: str = "", tenant: str = "", once: str = ""
+    ) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         request.add_header("Content-Type", "application/json")
@@ -60,6 +62,8 @@ class Process:
             request.add_header("Authorization", f"Bearer {key}")
         if tenant:
             request.add_header("X-Horae-Tenant", tenant)
+        if once:
+            request.add_header("Idempotency-Key", once)
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return answer.status, _read(answer.read())

@@ -85,10 +85,16 @@ def test_a_file_of_a_newer_release_is_refused(start: Start, tmp_path: Path) -> N
     assert "written by a newer horae" in older.log.read_text()
 
 
+WEBHOOK = {"name": "ops", "url": "http://127.0.0.1:9/hook", "events": ["run.failed"]}
+
+
 def test_another_secret_key_is_refused_and_an_old_one_is_replaced(start: Start) -> None:
     keys = {"a": "a" * 32, "b": "b" * 32}
     first = start("dev", HORAE_SECRET_KEY=keys["a"])
     assert first.call("PUT", "/v1/secrets/TOKEN", {"value": "correct horse"})[0] == 201
+    asked = {"/v1/keys": {"name": "ci", "role": "viewer"}, "/v1/webhooks": WEBHOOK}
+    shown = {path: first.call("POST", path, body, once=path) for path, body in asked.items()}
+    assert [status for status, _ in shown.values()] == [201, 201]
     assert first.terminate() == 0
 
     wrong = start("dev", ready=False, HORAE_SECRET_KEY=keys["b"])
@@ -99,6 +105,7 @@ def test_another_secret_key_is_refused_and_an_old_one_is_replaced(start: Start) 
     assert both.terminate() == 0
 
     new = start("dev", HORAE_SECRET_KEY=keys["b"])
+    assert {path: new.call("POST", path, body, once=path) for path, body in asked.items()} == shown
     echo = {"command": "echo $TOKEN", "env": {"TOKEN": "{{ secret.TOKEN }}"}}
     new.call("POST", "/v1/jobs", {"name": "echo", "type": "shell", "target": echo, "schedule": "@now"})
     wait_for(lambda: new.call("GET", "/v1/jobs/echo/status")[1]["status"] == "SUCCEEDED")

@@ -32,6 +32,7 @@ CALL = re.compile(r"\b(?:GET|POST|PUT|PATCH|DELETE) /")
          "Define it: horae calendar set days --exclude 2026-12-25."),
         ("many jobs at once go to POST /jobs:batch.", "many jobs at once go to horae apply FILE."),
         ("Leave `name` out of the body, or POST /jobs.", "Leave `name` out of the body, or horae job create NAME."),
+        ("To run the job once more: POST /jobs/a%20job/run.", "To run the job once more: horae run start 'a job'."),
         ("Nobody has a command for GET /nothing/x.", "Nobody has a command for GET /nothing/x."),
     ],
 )  # fmt: skip

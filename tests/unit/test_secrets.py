@@ -160,7 +160,8 @@ def test_the_old_key_opens_but_does_not_seal():
 
 def test_keys_for_different_purposes_differ():
     vault = Vault(KEY)
-    assert len({vault.derive("a"), vault.derive("b"), Vault(OTHER).derive("a")}) == 3
+    assert len({*vault.derive("a"), *vault.derive("b"), *Vault(OTHER).derive("a")}) == 3
+    assert Vault(OTHER, KEY).derive("a") == [*Vault(OTHER).derive("a"), *vault.derive("a")]
 
 
 KEY = "SECRETVALUE-0123456789-abcdefghij-KLMNOPQRSTUV"

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
+from math import ceil
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -107,10 +108,14 @@ class KeyAccess:
         secret = _key(headers)
         try:
             caller = await self._known(secret, address)
-        except Unauthorized:
-            if secret:
-                self._count_bad(address, 1)
-            raise
+        except Unauthorized as error:
+            if not secret:
+                raise
+            self._count_bad(address, 1)
+            if error.is_told:
+                raise
+            hint = "Check that it is whole, of this server and not revoked; an admin makes a key with POST /keys."
+            raise Unauthorized("The key or token that was sent is not accepted.", hint=hint) from None
         if caller.is_keeper:
             tenant = _tenant(headers, caller.home)
         else:
@@ -168,7 +173,12 @@ class KeyAccess:
         taken = take(self._bad.get(address, 0), now_us, n, BAD_A_SECOND, BAD_AT_ONCE)
         if taken.granted < n or (n == 0 and not taken.left):
             wait = max(taken.wait_us / SECOND_US, 1)
-            raise Limited("Too many bad keys came from this address. Check the key, then try again.", "bad_keys", wait)
+            headers = {
+                "RateLimit-Policy": f'"bad-keys";q={BAD_AT_ONCE};w={BAD_AT_ONCE // BAD_A_SECOND}',
+                "RateLimit": f'"bad-keys";r=0;t={ceil(wait)}',
+            }
+            detail = "Too many bad keys came from this address. Check the key, then try again."
+            raise Limited(detail, "bad_keys", wait, headers)
         if n:
             self._bad[address] = taken.free_us
             self._bad.move_to_end(address)
@@ -179,7 +189,7 @@ class KeyAccess:
 def check_role(operation: Operation, caller: Caller) -> None:
     """Raises a refusal that names the role, or the scope, that is missing."""
     who = f'Key {caller.key.prefix}… ("{caller.key.name}")' if caller.key else f'"{caller.actor}"'
-    if not includes(caller.role, operation.role):
+    if not includes(caller.role, operation.role) and operation.scope != OPEN_SCOPE:
         detail = f'{who} has the role "{caller.role}" in tenant "{caller.home}"; this needs "{operation.role}".'
         hint = f"{operation.role}: {ROLE_WORDS[operation.role]}. An admin makes such a key with POST /keys."
         raise Refused(403, "role_needed", detail, [Fault("/headers/Authorization", detail, hint)])

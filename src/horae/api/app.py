@@ -29,6 +29,7 @@ from horae.api.access import Access, check_role
 from horae.api.audit import Audit
 from horae.api.body import is_ndjson, read_body, refuse_body
 from horae.api.calendars import Calendars
+from horae.api.conditions import refuse_conditions
 from horae.api.dead_letters import DeadLetters
 from horae.api.events import Events
 from horae.api.fleet import Fleet
@@ -42,7 +43,7 @@ from horae.api.openapi import describe_api
 from horae.api.operation import Call, Operation, Reply
 from horae.api.problems import Broken, Refused, problem_answer, status_of
 from horae.api.query import read_query
-from horae.api.rehearsal import rehearsal, with_dry_runs
+from horae.api.rehearsal import DRY_BY_BODY, rehearsal, with_dry_runs
 from horae.api.remote import Remote
 from horae.api.roles import with_roles
 from horae.api.runs import Runs
@@ -185,7 +186,7 @@ class Door:
         check_role(operation, caller)
         caller, told = await self._limiter.admit(replace(caller, request_id=request.scope[REQUEST_ID]))
         request.scope[TOLD] = told
-        query = read_query(request, operation.query)
+        query = read_query(request, operation.query, is_dry_by_body=operation.name in DRY_BY_BODY)
         if is_dry := query.pop("dry_run", False):
             caller = replace(caller, is_dry=True)
         is_streamed = _is_streamed(request, operation)
@@ -200,6 +201,7 @@ class Door:
             return self._send(Reply(document, answer.status, {"Idempotency-Replayed": "true"}))
         is_welcome = partial(self._is_welcome, request, operation, caller)
         call = Call(request, request.scope[REQUEST_ID], self._base, caller, query, body, once, is_welcome, is_streamed)
+        refuse_conditions(call, operation)
         if is_dry:
             return self._send(await _rehearse(operation, replace(call, once=None)))
         is_change = operation.method != "GET"
@@ -290,9 +292,13 @@ def _route(scope: Scope) -> str:
 
 
 def _once(request: Request, caller: Caller, body: bytes, base: str) -> Once | None:
-    key = request.headers.get(KEY_HEADER)
-    if key is None:
+    keys = dict.fromkeys(request.headers.getlist(KEY_HEADER))
+    if not keys:
         return None
+    if len(keys) > 1:
+        detail = f"There are {len(keys)} different headers {KEY_HEADER}; a request has one."
+        raise Invalid([Fault(f"/headers/{KEY_HEADER}", detail, "Send the one that you will repeat it with.")])
+    (key,) = keys
     if not _KEY.fullmatch(key):
         detail = f"{KEY_HEADER} must have 1 to 255 printable ASCII characters."
         raise Invalid([Fault(f"/headers/{KEY_HEADER}", detail, "Use a new UUID for each request.")])

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from starlette.requests import Request
 
 from horae.api.problems import Refused
-from horae.core.checks import Check, Collector, escape, nearest, refuse, shown
+from horae.core.checks import Check, Collector, refuse, shown, unknown_field
 from horae.core.duration import parse_instant
 from horae.core.errors import Fault, HoraeError, Invalid
 from horae.core.schedule import HORIZON_US
@@ -310,18 +310,18 @@ _decode = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_constant).
 
 def _unknown(document: Mapping[str, Any], fields: Mapping[str, Check], pointer: str) -> Iterator[Fault]:
     unknown = [name for name in document if name not in fields]
-    known = ", ".join(fields) or "none"
-    for name in unknown[:MOST_UNKNOWN]:
-        near = nearest(name, fields)
-        detail = f"{shown(name)} is not a field here" + (f'; did you mean "{near}"?' if near else ".")
-        yield Fault(f"{pointer}/{escape(name[:200])}", detail, f'Write "{near}".' if near else f"Fields: {known}.")
+    yield from (unknown_field(name, pointer, fields) for name in unknown[:MOST_UNKNOWN])
 
 
 def _media_type(request: Request) -> str:
     kind, _, parameters = request.headers.get("content-type", "").partition(";")
     charset = parameters.partition("charset=")[2].strip(' "').lower()
-    if charset not in ("", "utf-8", "utf8") or request.headers.get("content-encoding", "identity") != "identity":
-        raise _unsupported(request, "JSON in UTF-8, not compressed")
+    if charset not in ("", "utf-8", "utf8"):
+        raise _unsupported(request, "JSON in UTF-8")
+    if (packed := request.headers.get("content-encoding", "identity")).lower() != "identity":
+        detail = f"The body must not be compressed; its Content-Encoding is {shown(packed)}."
+        fault = Fault("/headers/Content-Encoding", detail, "Send it as it is, without Content-Encoding.")
+        raise Refused(415, "unsupported_media_type", detail, [fault])
     return kind.strip().lower()
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, cast
 
 from horae.api.body import MOST_BATCH_BYTES, check_flag, check_instant, read_fields, read_items, require, stream_lines
+from horae.api.conditions import ANY_VERSION, already_there, is_only_new, version_seen
 from horae.api.operation import NOTHING, Call, Operation, Reply, Takes, delete, get, patch, post, put
 from horae.api.problems import problem_of
 from horae.api.query import (
@@ -27,8 +27,8 @@ from horae.api.query import (
 )
 from horae.api.runs import list_runs, read_run, refuse_past
 from horae.api.shapes import job_answer, status_answer, versions_answer
-from horae.commands import BackfillRequest, Commands, undone
-from horae.core.checks import FIELDS, integer, shown, text
+from horae.commands import TAKEN, BackfillRequest, Commands, undone
+from horae.core.checks import FIELDS, integer, text
 from horae.core.duration import format_instant
 from horae.core.errors import Conflict, Fault, HoraeError, Invalid, Unavailable
 from horae.ports import JsonObject, NewJob, Once, ViewStore
@@ -37,7 +37,6 @@ Explain = Callable[[str, str, int | None], Awaitable[JsonObject]]
 
 # One transaction of a batch: large enough to be fast, small enough that others get their turn in between.
 PART = 500
-ANY_VERSION = 0
 
 JOB = Takes("Job")
 BATCH = Takes(
@@ -156,9 +155,11 @@ class Jobs:
         try:
             if isinstance(parsed, Unavailable):
                 raise parsed
-            return _merged(
-                items, await self._commands.jobs.save(call.caller, parsed, once, atomic=False) if parsed else []
-            )
+            if not parsed:
+                return _merged(items, [])
+            told = [item for item in items if not isinstance(item, HoraeError)]
+            saved = await self._commands.jobs.save(call.caller, parsed, once, atomic=False, documents=told)
+            return _merged(items, saved)
         except (Unavailable, Conflict) as error:
             if once is not None:
                 raise
@@ -180,27 +181,32 @@ class Jobs:
         return await self._job(call, call.word("job"))
 
     async def put(self, call: Call) -> Reply:
-        base = _if_match(call)
+        base, document = await version_seen(call, self._views), await call.document()
         if base == ANY_VERSION:
             return await self.change(call)
-        document = await call.document()
+        if await is_only_new(call, self._views):
+            try:
+                job_id = await self._commands.jobs.put_new(call.caller, call.word("job"), document)
+            except Conflict as error:
+                raise already_there(call.word("job")) if error.code in TAKEN else error from None
+            return await self._job(call, job_id, 201)
         job_id, is_new = await self._commands.jobs.put(call.caller, call.word("job"), document, None, base)
         return await self._job(call, job_id, 201 if is_new else 200)
 
     async def change(self, call: Call) -> Reply:
-        document, base = await call.document(), _if_match(call) or None
+        document, base = await call.document(), await self._seen(call)
         return await self._job(
             call, await self._commands.jobs.change(call.caller, call.word("job"), document, None, base)
         )
 
     async def delete(self, call: Call) -> Reply:
-        job_id = await self._commands.jobs.delete(call.caller, call.word("job"), _if_match(call) or None)
+        job_id = await self._commands.jobs.delete(call.caller, call.word("job"), await self._seen(call))
         return Reply({"deleted": True, "job_id": job_id})
 
     async def run(self, call: Call) -> Reply:
         request = await read_run(self._views, await call.fields())
         (run_id,) = await self._commands.runs.trigger(
-            call.caller, call.word("job"), [request], call.once, _if_match(call) or None
+            call.caller, call.word("job"), [request], call.once, await self._seen(call)
         )
         return Reply({"run_id": run_id}, 202)
 
@@ -209,13 +215,13 @@ class Jobs:
         until_us, reason = fields.get("until"), fields.get("reason")
         if until_us is not None:
             refuse_past(until_us, await self._views.now(), "/until")
-        base = _if_match(call) or None
+        base = await self._seen(call)
         job_id = await self._commands.jobs.pause(call.caller, call.word("job"), until_us, reason, call.once, base)
         return await self._job(call, job_id)
 
     async def resume(self, call: Call) -> Reply:
         read_fields(await call.fields(), {})
-        base = _if_match(call) or None
+        base = await self._seen(call)
         return await self._job(call, await self._commands.jobs.resume(call.caller, call.word("job"), call.once, base))
 
     async def status(self, call: Call) -> Reply:
@@ -232,7 +238,7 @@ class Jobs:
             raise Invalid([Fault("/to", "The range ends before it begins.", "Swap from and to.")])
         is_dry, most = fields.get("dry_run", False), fields.get("max", 1000)
         wish = BackfillRequest(
-            fields["from"], fields["to"], most, is_dry, fields.get("priority"), _if_match(call) or None
+            fields["from"], fields["to"], most, is_dry, fields.get("priority"), await self._seen(call)
         )
         done = await self._commands.runs.backfill(call.caller, call.word("job"), wish, call.once)
         answer = {"runs": len(done.dues), "next_from": None if done.next_us is None else format_instant(done.next_us)}
@@ -246,6 +252,9 @@ class Jobs:
 
     async def explain(self, call: Call) -> Reply:
         return Reply(await self._explain(call.caller.tenant, call.word("job"), call.query.get("at")))
+
+    async def _seen(self, call: Call) -> int | None:
+        return await version_seen(call, self._views) or None
 
     async def _job(self, call: Call, word: str, status: int = 200) -> Reply:
         return Reply(job_answer(await self._views.job(call.caller.tenant, word)), status)
@@ -272,15 +281,3 @@ def _result(index: int, answer: str | HoraeError, request_id: str) -> JsonObject
     if isinstance(answer, HoraeError):
         return {"index": index, "error": problem_of(answer, request_id)}
     return {"index": index, "job_id": answer}
-
-
-def _if_match(call: Call) -> int | None:
-    """The version that the caller has seen; any, for `*`; None when it is not said."""
-    told = call.request.headers.get("if-match")
-    if told is None:
-        return None
-    match = re.fullmatch(r'(?:W/)?("?)v?([1-9][0-9]{0,8}|\*)\1', told.strip())
-    if match is None:
-        detail = f'If-Match must be one version, such as "v3"; got {shown(told)}.'
-        raise Invalid([Fault("/headers/If-Match", detail, "Send the ETag of the answer that you changed.")])
-    return ANY_VERSION if match[2] == "*" else int(match[2])

@@ -15,7 +15,7 @@ from horae.api.shapes import key_answer
 from horae.commands import Commands
 from horae.core.access import ISSUED, KEY_ROLES
 from horae.core.checks import choice, duration, integer, refuse, short_text
-from horae.core.duration import LONGEST_US, parse_duration
+from horae.core.duration import LONGEST_US
 from horae.core.errors import Fault, Invalid
 from horae.ports import ViewStore
 
@@ -111,7 +111,7 @@ class Keys:
         return Reply({"revoked": True, "key_id": await self._commands.keys.revoke(call.caller, call.word("key"))})
 
     async def rotate(self, call: Call) -> Reply:
-        fields = read_fields(await call.fields(), {"overlap": parse_duration})
+        fields = read_fields(await call.fields(), {"overlap": duration(0, LONGEST_US, "1h")})
         overlap_us = fields.get("overlap", OVERLAP_US)
         old = await self._views.key(call.caller.tenant, call.word("key"))
         _refuse_wider(call, json.loads(old["scopes"]), "/key")

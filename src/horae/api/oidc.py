@@ -194,7 +194,9 @@ def _check_times(claims: Mapping[str, Any], now: float) -> None:
     ends, begins = claims["exp"], claims.get("nbf", 0)
     if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in (ends, begins)):
         raise Unauthorized
-    if not now - LEEWAY_SECONDS < ends <= now + LONGEST_SECONDS + LEEWAY_SECONDS or begins > now + LEEWAY_SECONDS:
+    if ends <= now - LEEWAY_SECONDS:
+        raise Unauthorized("The token that was sent has expired.", hint="Get a new one from its issuer.")
+    if not ends <= now + LONGEST_SECONDS + LEEWAY_SECONDS or begins > now + LEEWAY_SECONDS:
         raise Unauthorized
 
 

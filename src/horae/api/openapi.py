@@ -9,6 +9,8 @@ from typing import Any
 
 from horae.api.access import TENANT_HEADER
 from horae.api.admin_schemas import ADMIN_EXAMPLES, ADMIN_SCHEMAS
+from horae.api.conditions import IF_MATCH, IF_NONE_MATCH
+from horae.api.examples import example_of
 from horae.api.history import NDJSON
 from horae.api.operation import Operation
 from horae.api.query import DRY_RUN, Parameter
@@ -35,6 +37,7 @@ _ERRORS = {
     "431": "More headers than are read",
     "503": "The store is away",
 }
+_SCHEMAS = SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS | REHEARSAL_SCHEMAS
 _EXAMPLES = EXAMPLES | STANDING_EXAMPLES | SIDE_EXAMPLES | ADMIN_EXAMPLES | REMOTE_EXAMPLES
 _BODY_ERRORS = frozenset({"400", "408", "413", "415"})
 _WRITE_ERRORS = frozenset({"409"})
@@ -56,7 +59,7 @@ def describe_api(operations: Iterable[Operation], bases: Sequence[str]) -> dict[
                 "bearer": {"type": "http", "scheme": "bearer"},
                 "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
-            "schemas": SCHEMAS | STANDING_SCHEMAS | SIDE_SCHEMAS | ADMIN_SCHEMAS | REMOTE_SCHEMAS | REHEARSAL_SCHEMAS,
+            "schemas": _SCHEMAS,
         },
     }
 
@@ -112,13 +115,11 @@ def _headers(operation: Operation) -> list[dict[str, Any]]:
         told.append(_header("Idempotency-Key", "The same key and request: done once, answered alike", "[!-~]{1,255}"))
     if operation.gives in ("Text", "Stream"):
         told.append(_header("Last-Event-ID", "Go on after this event of an earlier stream", "[0-9]{1,16}"))
-    if _has_versions(operation):
-        told.append(_header("If-Match", "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
+    if operation.takes_condition(IF_MATCH):
+        told.append(_header(IF_MATCH, "The ETag of the version that was seen; 412 if there is a newer", '"v[0-9]+"'))
+    if operation.takes_condition(IF_NONE_MATCH):
+        told.append(_header(IF_NONE_MATCH, "Make it, unless there is one already; then 412", "\\*"))
     return told
-
-
-def _has_versions(operation: Operation) -> bool:
-    return operation.method != "GET" and operation.path.startswith("/jobs/{job}")
 
 
 def _header(name: str, about: str, pattern: str) -> dict[str, Any]:
@@ -131,7 +132,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     left_out = (
         (frozenset() if operation.takes else _BODY_ERRORS)
         | (frozenset() if is_write else _WRITE_ERRORS)
-        | (frozenset() if _has_versions(operation) else frozenset({"412"}))
+        | (frozenset() if operation.takes_condition(IF_MATCH) else frozenset({"412"}))
     )
     good = {str(operation.status): _response(operation.gives)}
     if DRY_RUN in operation.query:
@@ -173,8 +174,7 @@ def _content(name: str, media: str) -> dict[str, Any]:
     """What a body looks like, with an example. Of lines JSON Schema can say nothing: each is answered for itself."""
     if not media.endswith("/json"):
         return {"schema": ANY, "example": '{"name": "one", "type": "noop"}\n{"name": "two", "type": "noop"}\n'}
-    told: dict[str, Any] = {"schema": ref(name)}
-    return told | {"example": _EXAMPLES[name]} if name in _EXAMPLES else told
+    return {"schema": ref(name), "example": example_of(ref(name), _SCHEMAS, _EXAMPLES)}
 
 
 def _open_paths() -> dict[str, Any]:

@@ -118,6 +118,12 @@ class Operation:
         """The family of things that it is about: the first word of its path."""
         return self.path.strip("/").partition("/")[0].partition(":")[0]
 
+    def takes_condition(self, header: str) -> bool:
+        """Whether `If-Match` or `If-None-Match` is looked at: of jobs alone, which have versions."""
+        if self.method == "GET" or not self.path.startswith("/jobs/{job}"):
+            return False
+        return header == "If-Match" or self.method == "PUT"
+
 
 get = partial(Operation, "GET")
 post = partial(Operation, "POST")

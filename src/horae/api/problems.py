@@ -17,12 +17,13 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Unauthorized(HoraeError):
-    """Nobody we know. The text is always the same, so that it tells nothing."""
+    """Nobody we know. Of what was sent it tells no more than that, or that its time is over."""
 
     code = "unauthorized"
 
-    def __init__(self) -> None:
-        super().__init__("This needs a key: send Authorization: Bearer KEY, or X-API-Key: KEY.")
+    def __init__(self, detail: str = "", *, hint: str = "") -> None:
+        super().__init__(detail or "This needs a key: send Authorization: Bearer KEY, or X-API-Key: KEY.", hint=hint)
+        self.is_told = bool(detail)
 
 
 class Refused(HoraeError):

@@ -52,17 +52,21 @@ class Parameter:
     schema: dict[str, Any] = field(default_factory=lambda: dict(TEXT))
 
 
-def read_query(request: Request, parameters: Iterable[Parameter]) -> dict[str, Any]:
+def read_query(request: Request, parameters: Iterable[Parameter], *, is_dry_by_body: bool = False) -> dict[str, Any]:
     """The parameters given, by name. An empty one counts as not given, but for a flag: who writes it means it."""
     items = request.query_params.multi_items()
     known = {parameter.name: parameter for parameter in parameters}
     if len(items) > MOST_PARAMETERS:
-        raise Invalid([Fault("/query", f"There are more than {MOST_PARAMETERS} query parameters.")])
+        detail = f"There are more than {MOST_PARAMETERS} query parameters."
+        raise Invalid([Fault("/query", detail, "Leave out those that this needs not.")])
     found = Collector()
     values: dict[str, Any] = {}
     for name, text in items:
         pointer = f"/query/{escape(name[:100])}"
-        if name not in known:
+        if name == DRY_RUN.name and is_dry_by_body:
+            detail = "Here a dry run is asked for in the body, not in the address."
+            found.faults.append(Fault(pointer, detail, 'Write "dry_run": true in the body.'))
+        elif name not in known:
             found.faults.append(_unknown(name, pointer, known))
         elif name in values:
             found.faults.append(Fault(pointer, f'"{name}" is given twice.', "Give it once."))

@@ -11,7 +11,8 @@ from horae.api.query import DRY_RUN
 from horae.api.schema_words import ANY, TEXT, TRUE, array, record
 
 # These say it in their body, and tell more; a batch is answered job by job.
-OTHERWISE = frozenset({"backfillJob", "replayRuns", "discardRuns", "createJobs", "runJobManyTimes"})
+DRY_BY_BODY = frozenset({"backfillJob", "replayRuns", "discardRuns"})
+OTHERWISE = DRY_BY_BODY | {"createJobs", "runJobManyTimes"}
 REHEARSAL = "Rehearsal"
 REHEARSAL_SCHEMAS = {
     REHEARSAL: record(

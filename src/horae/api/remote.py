@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from horae.api.body import check_flag, read_fields, require
 from horae.api.operation import Call, Operation, Reply, Takes, delete, post
-from horae.core.checks import Check, check_token, choice, duration, each, integer, refuse, short_text
+from horae.core.checks import Check, check_token, choice, duration, each, integer, refuse, short_text, snippet
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, Invalid
 from horae.ports import Ask, Claimed, JsonObject, Outcome, RemoteWorkers, Request
@@ -23,12 +24,13 @@ LONGEST_DELAY_US = 7 * 86_400_000_000
 REASONS = ("exception", "exit_code", "timeout", "payload_rejected")
 
 _fence = integer(1, 2**63 - 1, 42)
-_many_runs = each(short_text, most=MOST_SLOTS, what="run ids")
+_many_runs = each(short_text, most=MOST_SLOTS, what="run ids", example=[])
 
 
 def _queue(value: Any, pointer: str) -> str:
     if value == "*":
-        raise Invalid([Fault(pointer, "A worker that comes over HTTP names its queues.", 'Write ["default"].')])
+        hint = f"Write {snippet(pointer, 'default')}."
+        raise Invalid([Fault(pointer, "A worker that comes over HTTP names its queues.", hint)])
     return check_token(value, pointer)
 
 
@@ -44,15 +46,29 @@ def _bounded(most: int) -> Check:
 
 
 def _run(value: Any, pointer: str) -> tuple[str, int]:
-    fields = _whole(value, {"run_id": short_text, "fence": _fence}, ("run_id", "fence"), pointer)
+    try:
+        fields = _whole(value, {"run_id": short_text, "fence": _fence}, ("run_id", "fence"), pointer)
+    except Invalid as error:
+        raise Invalid([_paired(fault, value, pointer) for fault in error.faults]) from None
     return fields["run_id"], fields["fence"]
+
+
+def _paired(fault: Fault, value: Any, pointer: str) -> Fault:
+    """With both of them to paste, and what was right about either."""
+    told = value if isinstance(value, dict) else {}
+    run_id, fence = told.get("run_id"), told.get("fence")
+    example = {"run_id": run_id if isinstance(run_id, str) and run_id else "RUN", "fence": 42}
+    if type(fence) is int and fence > 0:
+        example["fence"] = fence
+    is_ours = fault.pointer in (pointer, f"{pointer}/run_id", f"{pointer}/fence")
+    return replace(fault, hint=f"Write {snippet(pointer, example)}.") if is_ours else fault
 
 
 CLAIM = {
     "worker": check_token,
     "node": short_text,
-    "queues": each(_queue, most=MOST_QUEUES, what="queues"),
-    "handlers": each(short_text, most=MOST_HANDLERS, what="names of handlers"),
+    "queues": each(_queue, most=MOST_QUEUES, what="queues", example=["default"]),
+    "handlers": each(short_text, most=MOST_HANDLERS, what="names of handlers", example=["send-report"]),
     "slots": integer(1, MOST_SLOTS, 1),
     "holds": _many_runs,
     "wait": duration(0, LONGEST_WAIT_US, "20s"),
@@ -93,7 +109,7 @@ class Remote:
     async def claim(self, call: Call) -> Reply:
         fields = _whole(await call.document(), CLAIM, ("worker", "handlers", "holds"))
         if not fields["handlers"]:
-            raise Invalid([Fault("/handlers", "There is no handler to take runs for.", 'Write ["send-report"].')])
+            raise Invalid([Fault("/handlers", "There is no handler to take runs for.", _HINTS["handlers"])])
         ask = Ask(
             worker=fields["worker"],
             node=fields.get("node") or fields["worker"],
@@ -192,15 +208,18 @@ def _outcome(fields: JsonObject) -> Outcome:
 
 def _whole(document: object, checks: Any, wanted: tuple[str, ...], pointer: str = "") -> JsonObject:
     fields = read_fields(document, checks, pointer)
-    require(fields, {name: _HINTS.get(name, "") for name in wanted}, pointer)
+    require(fields, {name: _HINTS[name] for name in wanted}, pointer)
     return fields
 
 
 _HINTS = {
-    "worker": "A name of its own for each start, such as a new UUID.",
-    "handlers": 'The names that it runs, such as ["send-report"].',
-    "holds": "The ids of the runs that it has not reported on; [] when it has none.",
-    "fence": "The fence that came with the run.",
-    "seq": "1 for the first piece, 2 for the next.",
-    "status": 'Write "succeeded", "failed", "cancelled" or "released".',
+    "worker": 'Write "worker": "mail-1": a name of its own for each start, such as a new UUID.',
+    "handlers": 'Write "handlers": ["send-report"]: the names that it runs.',
+    "holds": 'Write "holds": []: the ids of the runs that it has not reported on.',
+    "runs": 'Write "runs": [] when it has none, or "runs": [{"run_id": "RUN", "fence": 42}].',
+    "run_id": "The id that came with the run.",
+    "fence": 'Write "fence": 42: the one that came with the run.',
+    "seq": 'Write "seq": 1 with the first piece, 2 with the next.',
+    "text": 'Write "text": "what it printed".',
+    "status": 'Write "status": "succeeded", "failed", "cancelled" or "released".',
 }

@@ -77,7 +77,7 @@ SIDE_SCHEMAS: dict[str, Schema] = {
     "WebhookSecret": record(_WEBHOOK_ANSWER | {"secret": TEXT}),
     "WebhookList": listing("webhooks", "WebhookAnswer"),
     "DeletedWebhook": record(_GONE | {"id": TEXT}),
-    "Signing": record({"secret": TEXT}),
+    "Signing": record({"secret": TEXT, "old_secret": TEXT_OR_NULL}),
     "DeliveryId": record({"delivery_id": TEXT}),
     "Delivery": record(_DELIVERY),
     "DeliveryList": page("deliveries", "Delivery"),

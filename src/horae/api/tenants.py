@@ -12,6 +12,7 @@ from horae.api.shapes import queue_answer, tenant_answer
 from horae.commands import Commands
 from horae.core.checks import Check, check_token, integer, text
 from horae.core.errors import NotFound
+from horae.core.job import PRIORITY_NUMBER
 from horae.ports import ViewStore
 
 NEW = Takes("NewTenant")
@@ -114,8 +115,21 @@ class Tenants:
         for each in found:
             if each["queue"] == name:
                 return Reply(queue_answer(each))
+        if name == _UNUSED["queue"]:
+            return Reply(queue_answer(_UNUSED))
         hint = or_near(name, [each["queue"] for each in found], "queue")
         raise NotFound(f'There is no queue "{name}": no job uses it and it has no limit.', hint=hint)
+
+
+# The queue of jobs that name none, before the first of them.
+_UNUSED: dict[str, Any] = {
+    "queue": "default",
+    "by_priority": {word: {"queued": 0, "oldest_us": None} for word in PRIORITY_NUMBER},
+    "is_exact": True,
+    "running": 0,
+    "max_running": None,
+    "is_paused": False,
+}
 
 
 def _all() -> list[tuple[str, tuple[str, Check]]]:

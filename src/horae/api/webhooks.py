@@ -21,7 +21,7 @@ DAY_US = 86_400_000_000
 MOST_EVENTS = 20
 
 
-_each_event = each(choice(*EVENTS), most=MOST_EVENTS, what="events")
+_each_event = each(choice(*EVENTS), most=MOST_EVENTS, what="events", example=["run.failed"])
 
 
 def _events(value: Any, pointer: str) -> Any:
@@ -101,7 +101,8 @@ class Webhooks:
         return Reply(_answer(row) | {"secret": secret})
 
     async def secret(self, call: Call) -> Reply:
-        return Reply({"secret": self._commands.webhooks.signing_secret(call.caller)})
+        secret, *old = self._commands.webhooks.signing_secrets(call.caller)
+        return Reply({"secret": secret, "old_secret": old[0] if old else None})
 
     async def delete(self, call: Call) -> Reply:
         return Reply({"deleted": True, "id": await self._commands.webhooks.delete(call.caller, call.word("webhook"))})

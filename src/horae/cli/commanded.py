@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from urllib.parse import unquote
 
 # Method and path as hints have them, `*` for a name: the command, with the name at its end.
 COMMANDS = {
@@ -26,11 +27,13 @@ COMMANDS = {
     "POST /jobs/*/pause": "horae pause *",
     "POST /jobs/*/resume": "horae resume *",
     "POST /jobs/*/run": "horae run start *",
+    "GET /runs/*": "horae run show *",
     "POST /runs/*/retry": "horae run retry *",
     "POST /runs/*/cancel": "horae run cancel *",
     "POST /keys": "horae key create NAME --role ROLE",
     "POST /keys/*/rotate": "horae key rotate *",
     "POST /webhooks": "horae webhook create NAME --to URL --event EVENT",
+    "POST /webhooks/*/rotate": "horae webhook rotate *",
     "PUT /calendars/*": "horae calendar set *",
     "PUT /secrets/*": "horae secret set *",
     "PATCH /tenants/*": "horae tenant edit *",
@@ -52,7 +55,7 @@ def _command(match: re.Match[str]) -> str:
     word = f"{method} /{'/'.join([kind, *('*' if number == 0 else part for number, part in enumerate(rest))])}"
     if word not in COMMANDS:
         return match[0]
-    command = COMMANDS[word].replace("*", rest[0] if rest else "")
+    command = COMMANDS[word].replace("*", shlex.quote(unquote(rest[0])) if rest else "")
     return " ".join([command, *_flags(body or "")])
 
 

@@ -8,7 +8,7 @@ from secrets import token_bytes
 from horae.commands.access import FleetCommands, KeyCommands, TenantCommands
 from horae.commands.backfill import Backfilled, BackfillRequest
 from horae.commands.caller import Caller, check_payload
-from horae.commands.jobs import JobCommands, undone
+from horae.commands.jobs import TAKEN, JobCommands, undone
 from horae.commands.letters import MOST_REPLAYS, LetterCommands
 from horae.commands.named import CalendarCommands, SecretCommands
 from horae.commands.runs import RunCommands, RunRequest
@@ -19,6 +19,7 @@ from horae.vault import Vault
 
 __all__ = [
     "MOST_REPLAYS",
+    "TAKEN",
     "BackfillRequest",
     "Backfilled",
     "Caller",

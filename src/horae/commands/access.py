@@ -44,11 +44,18 @@ class KeyCommands:
     def _shown(self, caller: Caller, key: str, made: MadeKey | str) -> tuple[str, str]:
         """Somebody whose connection broke has no other way to the key than to ask again."""
         if isinstance(made, str):  # kept by an earlier release, without the key
-            hint = f"Have a new one in its place: POST /keys/{made}/rotate."
-            raise Conflict(f"Key {made} was made by this request, and shown once.", hint=hint)
+            raise Conflict(f"Key {made} was made by this request, and shown once.", hint=_anew(made))
         if made["sealed"] is None:
             return made["key_id"], key
-        return made["key_id"], self._vault.open(made["sealed"], caller.tenant, "key", made["key_id"])
+        try:
+            return made["key_id"], self._vault.open(made["sealed"], caller.tenant, "key", made["key_id"])
+        except Conflict as error:
+            error.hint = _anew(made["key_id"])
+            raise
+
+
+def _anew(key_id: str) -> str:
+    return f"Have a new one in its place: POST /keys/{key_id}/rotate."
 
 
 class TenantCommands:

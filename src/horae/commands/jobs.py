@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeGuard
 from uuid import UUID
 
 import msgspec
@@ -23,6 +24,8 @@ from horae.ports import JobStore, NewJob, Once
 
 # A large batch must not hold up everybody else, least of all the slice before it, which is being saved meanwhile.
 AT_A_TIME = 20
+# Codes of conflicts that mean: there is one by this name.
+TAKEN = ("name_taken", "duplicate")
 
 
 class JobCommands:
@@ -43,7 +46,8 @@ class JobCommands:
         self, caller: Caller, documents: list[object], once: Once | None, *, atomic: bool
     ) -> list[str | HoraeError]:
         """The id of each job, or why it was refused, in order. `atomic`: all or none."""
-        return await self.save(caller, await self.parse(caller, documents), once, atomic=atomic)
+        parsed = await self.parse(caller, documents)
+        return await self.save(caller, parsed, once, atomic=atomic, documents=documents)
 
     async def parse(self, caller: Caller, documents: list[object]) -> list[NewJob | Invalid]:
         now_us = await self._store.now()
@@ -66,15 +70,26 @@ class JobCommands:
         return NewJob(job_id, definition)
 
     async def save(
-        self, caller: Caller, parsed: list[NewJob | Invalid], once: Once | None, *, atomic: bool
+        self,
+        caller: Caller,
+        parsed: list[NewJob | Invalid],
+        once: Once | None,
+        *,
+        atomic: bool,
+        documents: list[object],
     ) -> list[str | HoraeError]:
+        """`documents` are what was parsed: where a fault points is told in their shape."""
         good = [job for job in parsed if isinstance(job, NewJob)]
         if not good or (atomic and len(good) < len(parsed)):
             return [job if isinstance(job, Invalid) else undone() for job in parsed]
         saved = iter(
             await self._store.create_jobs(caller.asked(once), caller.tenant, caller.actor, good, atomic=atomic)
         )
-        answers = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
+        told = [job if isinstance(job, Invalid) else _answer(next(saved)) for job in parsed]
+        answers = [
+            _at_item(answer, document) if isinstance(answer, Invalid) else answer
+            for answer, document in zip(told, documents, strict=True)
+        ]
         if atomic and any(isinstance(answer, HoraeError) for answer in answers):
             return [answer if isinstance(answer, HoraeError) else undone() for answer in answers]
         self._wake()
@@ -92,9 +107,12 @@ class JobCommands:
             _check_definition(caller, changed)
             return changed
 
-        job_id = await self._store.change_job(
-            caller.asked(once), caller.tenant, word, caller.actor, merge, base_version
-        )
+        try:
+            job_id = await self._store.change_job(
+                caller.asked(once), caller.tenant, word, caller.actor, merge, base_version
+            )
+        except Invalid as error:
+            raise _at_item(error, document) from None
         self._wake()
         return job_id
 
@@ -105,17 +123,20 @@ class JobCommands:
         try:
             return await self.change(caller, word, document, once, base_version), False
         except NotFound:
-            if base_version is not None or not isinstance(document, dict) or not _is_whole(word, document):
+            if base_version is not None or not _is_whole(document, word):
                 raise
-        if document.get("name", word) != word:
-            detail = f'The path names the job "{word}", the body "{document["name"]}".'
-            raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
         try:
-            return await self.create(caller, {**document, "name": word}, once), True
+            return await self.create(caller, _named(word, document), once), True
         except Conflict as error:
-            if error.code not in ("name_taken", "duplicate"):
+            if error.code not in TAKEN:
                 raise
         return await self.change(caller, word, document, once, None), False  # somebody else was faster
+
+    async def put_new(self, caller: Caller, word: str, document: object) -> str:
+        """As `put`, but only creates."""
+        if not _is_whole(document, word):
+            raise NotFound(f'There is no job "{word}".', hint="To make one name it in the path, and say what it does.")
+        return await self.create(caller, _named(word, document), None)
 
     async def pause(
         self,
@@ -175,13 +196,32 @@ def _answer(saved: dict[str, Any]) -> str | HoraeError:
     return Conflict(saved["detail"], saved["code"], hint=hint)
 
 
-def _is_whole(word: str, document: dict[str, Any]) -> bool:
+def _at_item(error: Invalid, document: object) -> Invalid:
+    """A fault of the one job in `after` at the place where it is named: the store knows it, but not how it was told."""
+    told = document.get("after") if isinstance(document, dict) else None
+    if not isinstance(told, (list, dict)):
+        return error
+    inner = "0" if isinstance(told, list) else "job" if "job" in told else "job_id"
+    faults = [replace(each, pointer=f"/after/{inner}") if each.pointer == "/after" else each for each in error.faults]
+    return Invalid(faults, error.code)
+
+
+def _is_whole(document: object, word: str) -> TypeGuard[dict[str, Any]]:
     """Whether a PUT to an unknown word can mean a new job: a name, and a body that says what to do or when."""
+    if not isinstance(document, dict):
+        return False
     try:
         UUID(word)
     except ValueError:
         return not WHOLE.isdisjoint(document)
     return False
+
+
+def _named(word: str, document: dict[str, Any]) -> dict[str, Any]:
+    if document.get("name", word) != word:
+        detail = f'The path names the job "{word}", the body "{document["name"]}".'
+        raise Invalid([Fault("/name", detail, "Leave `name` out of the body, or POST /jobs.")])
+    return {**document, "name": word}
 
 
 def undone() -> Conflict:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from horae.commands.caller import Caller
+from horae.core.errors import Conflict
 from horae.core.webhooks import SECRET_BYTES, new_secret
 from horae.ports import NewWebhook, Once, StoredRow, WebhookStore
-from horae.vault import Vault, tenant_secret
+from horae.vault import Vault, tenant_secrets
 
 OVERLAP_US = 86_400_000_000
 
@@ -65,9 +66,9 @@ class WebhookCommands:
         self._wake()
         return row
 
-    def signing_secret(self, caller: Caller) -> str:
-        """What signs messages to plain URLs in the tenant's jobs."""
-        return tenant_secret(self._vault, caller.tenant)
+    def signing_secrets(self, caller: Caller) -> list[str]:
+        """What signs messages to plain URLs in the tenant's jobs, the current one first."""
+        return tenant_secrets(self._vault, caller.tenant)
 
     def _new_seal(self, tenant: str) -> Callable[[str], str]:
         """A new secret, as it is kept for the webhook of the given id."""
@@ -76,4 +77,8 @@ class WebhookCommands:
 
     def _opened(self, row: StoredRow) -> str:
         """What is kept for a repeat is sealed as well, so the first answer and the next ones come from it alike."""
-        return self._vault.open(row["sealed"], row["tenant"], "webhook", row["id"])
+        try:
+            return self._vault.open(row["sealed"], row["tenant"], "webhook", row["id"])
+        except Conflict as error:
+            error.hint = f"Have a new one in its place: POST /webhooks/{row['name']}/rotate."
+            raise

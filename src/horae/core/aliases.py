@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from horae.core.answered import READ_ONLY
-from horae.core.checks import Check, Collector, choice, duration, escape, label, nearest, refuse, shown
+from horae.core.checks import Check, Collector, choice, duration, label, nearest, refuse, shown, unknown_field
 from horae.core.duration import LONGEST_US, format_duration, format_instant
 from horae.core.errors import Fault, Invalid
 from horae.core.schedule import MOST_LINES
@@ -185,11 +185,7 @@ def _unknown(document: Mapping[str, Any]) -> Iterator[Fault]:
     unknown = [key for key in document if key not in _KNOWN]
     for key in unknown[:MOST_UNKNOWN]:
         near = _ELSEWHERE.get(key.casefold()) or nearest(key, _NAMES)
-        yield Fault(
-            f"/{escape(key[:200])}",
-            f"{shown(key)} is not a field of a job" + (f'; did you mean "{near}"?' if near else "."),
-            f'Write "{near}".' if near else f"The fields are {', '.join(_FIELDS)}.",
-        )
+        yield unknown_field(key, "", _FIELDS, "of a job", near)
 
 
 def _grouped(document: Mapping[str, Any], found: Collector) -> dict[str, Given]:
@@ -210,9 +206,7 @@ def _open_group(group: str, value: Any, found: Collector) -> dict[str, Given]:
     if not isinstance(value, dict):
         raise refuse(pointer, f"an object of {', '.join(keys)}", value, EXAMPLES[group])
     for key in [key for key in value if key not in keys][:MOST_UNKNOWN]:
-        near = nearest(key, keys)
-        detail = f'{shown(key)} is not a field of "{group}"' + (f'; did you mean "{near}"?' if near else ".")
-        found.faults.append(Fault(f"{pointer}/{escape(key[:200])}", detail, f"The fields are {', '.join(keys)}."))
+        found.faults.append(unknown_field(key, pointer, keys, f'of "{group}"'))
     return {key: Given(f"{pointer}/{key}", value[key]) for key in keys if key in value}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -75,12 +75,36 @@ def shown(value: object) -> str:
 
 
 def snippet(pointer: str, example: object) -> str:
-    """The field as it would stand in the document: `"retry": {"delay": "2s"}`."""
-    path = [part for part in pointer.split("/")[1:] if not part.isdigit()]
+    """The field as it would stand in the document: `"retry": {"delay": "2s"}`, `"events": ["run.failed"]`; a header, a
+    parameter or a part of the path as it would stand there.
+    """
+    head, *path = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]] or [""]
+    if head in _AROUND and len(path) == 1:
+        return _AROUND[head].format(name=path[0], value=example)
     text = json.dumps(example, ensure_ascii=False)
-    for part in reversed(path[1:]):
-        text = f"{{{json.dumps(part)}: {text}}}"
-    return f"{json.dumps(path[0])}: {text}" if path else text
+    for part in reversed(path):
+        text = f"[{text}]" if part.isdecimal() else f"{{{json.dumps(part, ensure_ascii=False)}: {text}}}"
+    return f"{json.dumps(head)}: {text}" if head else text
+
+
+# Where else than in the body a pointer may lead.
+_AROUND = {"headers": "{name}: {value}", "query": "{name}={value}", "path": "{value}"}
+
+
+def beside(error: Invalid, name: str, kept: Mapping[str, Any]) -> Invalid:
+    """The same about a field of a record, with what must stand beside it in what is to be pasted."""
+    field_, others = f"{json.dumps(name)}: ", json.dumps(dict(kept), ensure_ascii=False)[:-1]
+    return Invalid(
+        [replace(fault, hint=fault.hint.replace(f"{{{field_}", f"{others}, {field_}", 1)) for fault in error.faults]
+    )
+
+
+def unknown_field(name: str, pointer: str, names: Iterable[str], whose: str = "here", near: str | None = None) -> Fault:
+    """A name that is none of these, with the one that may have been meant."""
+    near = near or nearest(name, names)
+    detail = f"{shown(name)} is not a field {whose}" + (f'; did you mean "{near}"?' if near else ".")
+    hint = f'Write "{near}".' if near else f"The fields are {', '.join(names) or 'none'}."
+    return Fault(f"{pointer}/{escape(name[:200])}", detail, hint)
 
 
 def escape(key: str) -> str:
@@ -144,10 +168,10 @@ def duration(least_us: int, most_us: int, example: str) -> Check:
     wanted = f"a duration from {format_duration(least_us)} to {format_duration(most_us)}"
 
     def check(value: Any, pointer: str) -> int:
-        is_number = type(value) in (int, float)
-        if not (is_number or isinstance(value, str)) or (is_number and abs(value) > 1e11):
-            raise refuse(pointer, wanted, value, example)
-        us = parse_duration(value, pointer)
+        try:
+            us = parse_duration(value, pointer)
+        except Invalid:
+            us = -1
         if not least_us <= us <= most_us:
             raise refuse(pointer, wanted, value, example)
         return us
@@ -155,12 +179,12 @@ def duration(least_us: int, most_us: int, example: str) -> Check:
     return check
 
 
-def each(check: Check, *, most: int, what: str) -> Check:
+def each(check: Check, *, most: int, what: str, example: Any = None) -> Check:
     """A list of at most `most`, every item checked; all bad items are named."""
 
     def check_all(value: Any, pointer: str) -> tuple[Any, ...]:
         if not isinstance(value, list) or len(value) > most:
-            raise refuse(pointer, f"a list of at most {most} {what}", value)
+            raise refuse(pointer, f"a list of at most {most} {what}", value, example)
         found = Collector()
         items = tuple(found.attempt(None, check, item, f"{pointer}/{index}") for index, item in enumerate(value))
         found.finish()
@@ -181,6 +205,7 @@ _TYPES = {
     "script": "shell",
     **dict.fromkeys(("database_query", "notification", "etl_task", "data_sync"), "custom"),
 }
+_RULE = {"url": "https://example.com/hook", "on": ["failure"]}
 _ENDINGS = {"succeeded": "success", "failed": "failure"}
 # Of dots alone it could not stand in a path: clients take `..` for the way up.
 _TOKEN = re.compile(r"(?!\.+$)[A-Za-z0-9._-]{1,64}")
@@ -257,7 +282,10 @@ def _one_after(value: Any, pointer: str) -> After:
     rule = _record(value, pointer, ("job", "job_id", "on"), {"job": "other-job", "on": "success"})
     name = "job" if "job" in rule or "job_id" not in rule else "job_id"
     job = short_text(rule.get(name), f"{pointer}/{name}")
-    return After(job_id=job, on=_ending(rule.get("on") or "success", f"{pointer}/on"))
+    try:
+        return After(job_id=job, on=_ending(rule.get("on") or "success", f"{pointer}/on"))
+    except Invalid as error:
+        raise beside(error, "on", {name: job}) from None
 
 
 _afters = each(_one_after, most=MOST_RULES, what="jobs")
@@ -270,11 +298,14 @@ def _ending(value: Any, pointer: str, names: tuple[str, ...] = ("success", "fail
 def _notice(value: Any, pointer: str) -> dict[str, Any]:
     """Who is told, by URL or by the name of a channel, and of which endings."""
     rule = {"url": value} if isinstance(value, str) else value
-    rule = _record(rule, pointer, ("url", "channel", "on"), {"url": "https://example.com/hook", "on": ["failure"]})
+    rule = _record(rule, pointer, ("url", "channel", "on"), _RULE)
     name = "channel" if rule.get("url") is None and "channel" in rule else "url"
     if not isinstance(rule.get(name), str) or (name == "url" and rule.get("channel") is not None):
         raise refuse(pointer, 'an object with "url" or "channel"', value, {"url": "https://example.com/hook"})
-    return {name: rule[name], "on": _notice_endings(rule.get("on"), f"{pointer}/on")}
+    try:
+        return {name: rule[name], "on": _notice_endings(rule.get("on"), f"{pointer}/on")}
+    except Invalid as error:
+        raise beside(error, "on", {name: rule[name]}) from None
 
 
 def _notice_endings(value: Any, pointer: str) -> list[str]:
@@ -290,10 +321,9 @@ def _notice_endings(value: Any, pointer: str) -> list[str]:
 def _record(value: Any, pointer: str, keys: tuple[str, ...], example: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise refuse(pointer, f"an object with {', '.join(keys)}", value, example)
-    for key in value:
-        if key not in keys:
-            detail = f"{shown(key)} is not a field of {label(pointer)}."
-            raise Invalid([Fault(f"{pointer}/{escape(key)}", detail, f"The fields are {', '.join(keys)}.")])
+    unknown = [unknown_field(key, pointer, keys, f"of {label(pointer)}") for key in value if key not in keys]
+    if unknown:
+        raise Invalid(unknown[:MOST_FAULTS])
     return value
 
 
@@ -325,7 +355,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "max_runs": ("max_runs", integer(1, 2**31 - 1, 10)),
     "delivery": ("delivery", choice("at_least_once", "at_most_once")),
     "after": ("after", _after),
-    "notify": ("notify", each(_notice, most=MOST_RULES, what="objects")),
+    "notify": ("notify", each(_notice, most=MOST_RULES, what="objects", example=[_RULE])),
     "labels": ("labels", _labels),
     "description": ("description", text(least=0, most=4000, forbidden=re.compile("\0"))),
 }

@@ -11,6 +11,7 @@ from horae.core.errors import Fault, Invalid
 from horae.core.zone import DAY_S, HORIZON_S, SECOND_US, instants_of
 
 LONGEST_US = 3650 * DAY_S * SECOND_US
+_BEYOND_S = LONGEST_US // SECOND_US + 1
 
 _UNITS_US = {
     "w": 7 * DAY_S * SECOND_US,
@@ -34,10 +35,11 @@ def parse_duration(value: str | float, pointer: str) -> int:
     """Microseconds of "30s", "5m", "1h30m", "250ms", "2d"; a bare number is seconds."""
     if isinstance(value, str):
         us = _duration_of_text(value.strip().lower())
-    elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    elif isinstance(value, bool) or not isinstance(value, (int, float)) or _is_nan(value):
         us = None
     else:
-        us = round(value * SECOND_US)
+        # Bounded first: what is too much anyway may be more than a float holds.
+        us = round(max(-_BEYOND_S, min(value, _BEYOND_S)) * SECOND_US)
     if us is None:
         raise _fault(pointer, f"A length of time looks like 30s, 5m or 1h30m; got {_shown(value)}.", 'Write "30s".')
     if us < 0:
@@ -86,6 +88,10 @@ def format_instant(us: int) -> str:
     at = (_EPOCH + timedelta(microseconds=us)).replace(tzinfo=None)
     precision = "seconds" if not us % SECOND_US else "milliseconds" if not us % 1000 else "microseconds"
     return f"{at.isoformat(timespec=precision)}Z"
+
+
+def _is_nan(value: float) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _duration_of_text(text: str) -> int | None:

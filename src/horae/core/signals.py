@@ -22,5 +22,5 @@ class RetryAfter(Signal):
 
     def __init__(self, after: float | str, why: str = "asked to be tried again later") -> None:
         super().__init__(why)
-        is_number = not isinstance(after, str)
-        self.seconds = float(after) if is_number else parse_duration(after, "/retry_after") / 1_000_000
+        told = after if isinstance(after, str) else max(after, 0)
+        self.seconds = parse_duration(told, "/retry_after") / 1_000_000

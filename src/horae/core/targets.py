@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-from horae.core.checks import escape, nearest, refuse
+from horae.core.checks import escape, nearest, refuse, snippet
 from horae.core.duration import parse_duration
 from horae.core.egress import Allow, check_url
 from horae.core.errors import Fault, Invalid
@@ -56,6 +56,8 @@ _STATUS = re.compile(r"([1-5])xx|([1-5]\d\d)(?:-([1-5]\d\d))?", re.IGNORECASE | 
 # Tab is the one control character a header value may hold. Half a surrogate pair, which JSON can spell, is no text.
 NOT_IN_HEADERS = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 BROKEN_HEADER = "holds a line break or another control character"
+_NO_NAME = "has a name that none can have"
+_OURS = "is set by horae and cannot be given"
 _NOT_IN_ARGUMENTS = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -198,19 +200,31 @@ def _check_headers(headers: object, pointer: str) -> list[Fault]:
     seen: set[str] = set()
     for name, value in headers.items():
         detail = _header_fault(str(name), value)
+        hint = _entry_hint(pointer, str(name), value, ("X-Team", "billing"), detail)
         if str(name).lower() in seen:
-            detail = "is given twice"
+            detail, hint = "is given twice", "Give it once, in upper or lower case."
         if detail:
-            faults.append(Fault(f"{pointer}/{escape(str(name))}", f"The header {str(name)[:80]!r} {detail}."))
+            faults.append(Fault(f"{pointer}/{escape(str(name))}", f"The header {str(name)[:80]!r} {detail}.", hint))
         seen.add(str(name).lower())
     return faults
 
 
+def _entry_hint(pointer: str, name: str, value: object, example: tuple[str, str], detail: str | None) -> str:
+    """A header or variable to paste: with its own name and as much of its value as can stay, where they can."""
+    if detail == _OURS:
+        return "Leave it out."
+    if detail == _NO_NAME:
+        return f"Write {snippet(pointer, dict([example]))}."
+    is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    text = " ".join(NOT_IN_HEADERS.sub(" ", str(value)[:60]).split()) if is_plain else ""
+    return f"Write {snippet(pointer, {name: text or example[1]})}."
+
+
 def _header_fault(name: str, value: object) -> str | None:
     if not _HEADER_NAME.fullmatch(name) or len(name) > 256:
-        return "has a name that no header can have"
+        return _NO_NAME
     if name.lower() in _FORBIDDEN_HEADERS or name.lower().startswith(_FORBIDDEN_PREFIXES):
-        return "is set by horae and cannot be given"
+        return _OURS
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return "must be a text"
     if NOT_IN_HEADERS.search(str(value)):
@@ -231,7 +245,10 @@ def _check_shell(target: Mapping[str, Any], pointer: str) -> list[Fault]:
     for name, value in (env or {}).items():
         detail = _env_fault(str(name), value)
         if detail:
-            faults.append(Fault(f"{pointer}/env/{escape(str(name))}", f"The variable {str(name)[:80]!r} {detail}."))
+            hint = _entry_hint(f"{pointer}/env", str(name), value, ("REGION", "eu"), detail)
+            faults.append(
+                Fault(f"{pointer}/env/{escape(str(name))}", f"The variable {str(name)[:80]!r} {detail}.", hint)
+            )
     return faults
 
 
@@ -246,9 +263,9 @@ def _check_command(command: object, pointer: str) -> list[Fault]:
 
 def _env_fault(name: str, value: object) -> str | None:
     if not _ENV_NAME.fullmatch(name):
-        return "has a name that no variable can have"
+        return _NO_NAME
     if name.startswith("HORAE_"):
-        return "is set by horae and cannot be given"
+        return _OURS
     if not _is_argument(value) or len(str(value)) > LONGEST_COMMAND:
         return f"must be a text of at most {LONGEST_COMMAND} characters without NUL"
     return None

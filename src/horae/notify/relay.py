@@ -13,7 +13,7 @@ from horae.core.errors import HoraeError
 from horae.core.webhooks import gap_us, message, signature
 from horae.ports import Delivered, Message, MessageStore, Sender
 from horae.telemetry import messages_sent, oops, warn
-from horae.vault import Vault, tenant_secret
+from horae.vault import Vault, tenant_secrets
 
 AT_ONCE = 50
 SHARE = 10  # of one tenant
@@ -106,7 +106,7 @@ class Relay:
 
     def _secrets(self, told: Message) -> list[str]:
         if told.webhook_id is None:
-            return [tenant_secret(self._vault, told.tenant)]
+            return tenant_secrets(self._vault, told.tenant)
         return [self._vault.open(sealed, told.tenant, "webhook", told.webhook_id) for sealed in told.sealed]
 
 

@@ -76,17 +76,22 @@ class ClaimStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A secret as it lies in the store: one of a job's, or what signs the messages to a webhook."""
+    """A secret as it lies in the store: one of a job's, what signs the messages to a webhook, or either a webhook's or
+    an API key in an answer that is kept for a repeat, under its idempotency key.
+    """
 
     tenant: str
     name: str
     sealed: str
     kind: str = "secret"
+    kept_under: str = ""
 
     @property
     def place(self) -> tuple[str, ...]:
         """Where it belongs; put elsewhere it does not open."""
-        return (self.tenant, self.name) if self.kind == "secret" else (self.tenant, "webhook", self.name)
+        if self.kind == "secret":
+            return self.tenant, self.name
+        return self.tenant, "key" if self.kind == "key" else "webhook", self.name
 
 
 class SecretStore(Protocol):

@@ -54,10 +54,13 @@ def linked(definition: Definition, ids: Mapping[str, str]) -> Definition | Inval
     """
     if not definition.after:
         return definition
-    unknown = [after.job_id for after in definition.after if after.job_id not in ids]
+    unknown = {at: after.job_id for at, after in enumerate(definition.after) if after.job_id not in ids}
     if unknown:
-        hint = "Create the upstream job first."
-        return Invalid([Fault("/after", f'There is no job "{word}" to run after.', hint) for word in unknown])
+        place = "/after/{}" if len(definition.after) > 1 else "/after"
+        hint = "Create the upstream job first; GET /jobs shows them all."
+        return Invalid(
+            [Fault(place.format(at), f'There is no job "{word}" to run after.', hint) for at, word in unknown.items()]
+        )
     upstream = tuple(After(ids[after.job_id], after.on) for after in definition.after)
     return msgspec.structs.replace(definition, after=upstream)
 

@@ -85,6 +85,8 @@ WHERE b.tenant = :tenant AND b.name IN (SELECT name FROM {rows:wanted(name text)
 FOR SHARE
 """)
 
+_NO_CHANNEL = "Make it with POST /webhooks, or give a url; GET /webhooks shows them all."
+
 
 def tell(ended: list[str]) -> Steps[None]:
     if ended:
@@ -98,10 +100,13 @@ def watches(tenant: str, jobs: list[tuple[str, Definition]]) -> Steps[dict[str, 
     ids = {row["name"]: row["id"] for row in rows}
     found: dict[str, list[Watch] | Invalid] = {}
     for job_id, job in jobs:
-        unknown = [rule["channel"] for rule in job.notify if "channel" in rule and rule["channel"] not in ids]
+        unknown = [
+            Fault(f"/notify/{at}/channel", f'There is no webhook "{rule["channel"]}".', _NO_CHANNEL)
+            for at, rule in enumerate(job.notify)
+            if "channel" in rule and rule["channel"] not in ids
+        ]
         if unknown:
-            detail, hint = f'There is no webhook "{unknown[0]}".', "Make it with POST /webhooks, or give a url."
-            found[job_id] = Invalid([Fault("/notify", detail, hint)])
+            found[job_id] = Invalid(unknown)
         else:
             found[job_id] = watches_of_job(tenant, job_id, job.notify, ids)
     return found

@@ -162,7 +162,9 @@ def too_many_runs(tenant: str, n: int, max_queued: int, queued: int) -> Limited:
     detail = f"{most} and has {queued:,}; this asks for {n:,} more."
     enough = max(max_queued, queued + n)
     hint = f"Wait until some have run, or have an admin {_raise(tenant, 'max_queued_runs', enough)}"
-    return Limited(detail, "quota_queued", 1, hint=hint)
+    left = max(0, max_queued - queued)
+    headers = {"RateLimit-Policy": f'"queued-runs";q={max_queued}', "RateLimit": f'"queued-runs";r={left};t=1'}
+    return Limited(detail, "quota_queued", 1, headers, hint=hint)
 
 
 def reserve_queued(tenant: str, n: int, max_queued: int | None, now_us: int) -> Steps[None]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 from horae.core.errors import Conflict, NotFound
 from horae.ports import NewRun
 from horae.store.database import Row, Statement, Steps, note, transaction
 from horae.store.jobs import KEEP, open_runs
 from horae.store.quotas import reserve
 from horae.store.results import end_waiting
+
+RETRYABLE = ("failed", "cancelled", "unknown")
 
 LIVE = Statement("SELECT id, state, cancel FROM runs WHERE id = :run_id AND tenant = :tenant FOR UPDATE")
 
@@ -25,7 +29,7 @@ WHERE (job_id, due_us) IN (SELECT job_id, due_us FROM runs WHERE id = :run_id AN
 """)
 
 ENDED = Statement("""
-SELECT h.id, h.job_id, h.status, h.payload, h.cause, h.attempt, j.state AS job_state
+SELECT h.id, h.job_id, h.status, h.payload, h.cause, h.attempt, j.state AS job_state, j.name AS job_name
 FROM history h
 JOIN jobs j ON j.id = h.job_id
 WHERE h.id = :run_id AND h.tenant = :tenant
@@ -99,7 +103,10 @@ def cancel(tenant: str, run_id: str) -> Steps[None]:
         yield note("run.cancelled", run_id, {"state": live[0]["state"]})
         return
     row = yield from _ended(tenant, run_id)
-    raise Conflict(f"Run {run_id} is over: {row['status'].upper()}.", "run_is_over")
+    is_retryable = row["status"] in RETRYABLE and row["job_state"] != "deleted"
+    again = f"POST /runs/{run_id}/retry runs it again." if is_retryable else _once_more(row)
+    hint = f"There is nothing left to cancel. {again}"
+    raise Conflict(f"Run {run_id} is over: {row['status'].upper()}.", "run_is_over", hint=hint)
 
 
 @transaction
@@ -110,15 +117,16 @@ def retry(tenant: str, run_id: str) -> Steps[None]:
     if (yield LIVE(run_id=run_id, tenant=tenant)):
         raise Conflict(f"Run {run_id} is not over yet: there is nothing to retry.", "run_is_live")
     row = yield from _ended(tenant, run_id)
-    if row["status"] not in ("failed", "cancelled", "unknown"):
-        raise Conflict(
-            f"Run {run_id} {row['status']}: only a failed, cancelled or unknown run can be retried.", "wrong_state"
-        )
+    if row["status"] not in RETRYABLE:
+        detail = f"Run {run_id} {row['status']}: only a failed, cancelled or unknown run can be retried."
+        raise Conflict(detail, "wrong_state", hint=_once_more(row))
     if row["job_state"] == "deleted":
         raise Conflict("The job of this run was deleted.", "job_deleted")
     letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
     if letters and letters[0]["replayed_as"]:
-        raise Conflict(f"Run {run_id} was replayed as {letters[0]['replayed_as']}: retry that one.", "replayed")
+        new_id = letters[0]["replayed_as"]
+        hint = f"Look at the new run: GET /runs/{new_id}."
+        raise Conflict(f"Run {run_id} was replayed as {new_id}: retry that one.", "replayed", hint=hint)
     yield from reserve(tenant, 1)
     if (yield REVIVE(run_id=run_id)):
         yield KEEP_LAST_ATTEMPT(run_id=run_id)
@@ -134,13 +142,13 @@ def replay(tenant: str, run_id: str) -> Steps[str]:
     """A new run from a dead one, by today's definition. Two at the same moment make one."""
     letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
     if not letters:
-        yield from _ended(tenant, run_id)
-        raise NotFound(f"Run {run_id} is not in the dead letters.")
+        raise _no_letter(run_id)
     letter = letters[0]
     if letter["replayed_as"]:
         return str(letter["replayed_as"])
     if letter["discarded_us"] is not None:
-        raise Conflict(f"Run {run_id} was discarded from the dead letters.", "discarded")
+        hint = f"To run the job once more: POST /jobs/{letter['job_id']}/run."
+        raise Conflict(f"Run {run_id} was discarded from the dead letters.", "discarded", hint=hint)
     ended = yield ENDED(run_id=run_id, tenant=tenant)
     payload = ended[0]["payload"] if ended else None
     new = NewRun("replay", f"replay:{run_id}", payload=payload, parent_id=run_id)
@@ -154,9 +162,10 @@ def replay(tenant: str, run_id: str) -> Steps[str]:
 def discard(tenant: str, run_id: str) -> Steps[None]:
     letters = yield LOCK_LETTER(run_id=run_id, tenant=tenant)
     if not letters:
-        raise NotFound(f"Run {run_id} is not in the dead letters.")
+        raise _no_letter(run_id)
     if letters[0]["replayed_as"]:
-        raise Conflict(f"Run {run_id} was replayed already.", "replayed")
+        hint = f"Look at the new run: GET /runs/{letters[0]['replayed_as']}."
+        raise Conflict(f"Run {run_id} was replayed already.", "replayed", hint=hint)
     yield MARK_DISCARDED(run_id=run_id)
     yield note("run.discarded", run_id)
 
@@ -166,3 +175,13 @@ def _ended(tenant: str, run_id: str) -> Steps[Row]:
     if not rows:
         raise NotFound(f"There is no run {run_id}.")
     return rows[0]
+
+
+def _once_more(row: Row) -> str:
+    if row["job_state"] == "deleted":
+        return "Its job was deleted; make a new one with POST /jobs."
+    return f"To run the job once more: POST /jobs/{quote(row['job_name'], safe='')}/run."
+
+
+def _no_letter(run_id: str) -> NotFound:
+    return NotFound(f"Run {run_id} is not in the dead letters.", hint="GET /dead-letters shows them all.")

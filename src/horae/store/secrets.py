@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from horae.core.errors import NotFound
 from horae.ports import Sealed
 from horae.store.database import Rows, Statement, Steps, note, reading, transaction, viewing
@@ -51,6 +53,18 @@ SET sealed = CASE sealed WHEN :old THEN :new ELSE sealed END,
 WHERE tenant = :tenant AND id = :name
 """)
 
+# Answers that were kept for a repeat with a secret in them: only those whose whole text is kept nowhere have one.
+KEPT = Statement("""
+SELECT tenant, key, result
+FROM idempotency
+WHERE answer IS NULL AND result LIKE '%"sealed": "' || :prefix || '%'
+ORDER BY tenant, key
+LIMIT 1000
+""")
+RESEAL_KEPT = Statement("""
+UPDATE idempotency SET result = replace(result, :old, :new) WHERE tenant = :tenant AND key = :key
+""")
+
 
 @transaction
 def put(tenant: str, name: str, sealed: str) -> Steps[Rows]:
@@ -83,7 +97,22 @@ def of_other_keys(key_id: str) -> Steps[list[Sealed]]:
     return [Sealed(row["tenant"], row["name"], row["sealed"], row["kind"]) for row in rows]
 
 
+@reading
+def kept(key_id: str) -> Steps[list[Sealed]]:
+    """Those in kept answers that were sealed with this key."""
+    found = []
+    for row in (yield KEPT(prefix=f"{key_id}.")):
+        result = json.loads(row["result"])
+        kind = "key" if "key_id" in result else "webhook"
+        name = result["key_id" if kind == "key" else "id"]
+        found.append(Sealed(row["tenant"], name, result["sealed"], kind, row["key"]))
+    return found
+
+
 @transaction
 def reseal(secret: Sealed, new: str) -> Steps[None]:
+    if secret.kept_under:
+        yield RESEAL_KEPT(tenant=secret.tenant, key=secret.kept_under, old=secret.sealed, new=new)
+        return
     statement = RESEAL if secret.kind == "secret" else RESEAL_WEBHOOK
     yield statement(tenant=secret.tenant, name=secret.name, old=secret.sealed, new=new)

@@ -140,6 +140,7 @@ class Store:
 
     find_secrets = _verb(secrets.find)
     secrets_of_other_keys = _verb(secrets.of_other_keys)
+    kept_secrets = _verb(secrets.kept)
     reseal = _verb(secrets.reseal)
     put_secret = _change(secrets.put)
     delete_secret = _change(secrets.delete)

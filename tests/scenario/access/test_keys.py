@@ -150,6 +150,23 @@ async def test_a_key_is_rolled_over_with_an_overlap(app: Starlette, admin: Clien
     problem(await admin.post(f"/keys/{old['key_id']}/rotate"), 409, "key_revoked")
 
 
+@on_one_store
+@pytest.mark.parametrize(("path", "field"), [("/keys/KEY/rotate", "overlap"), ("/keys", "expires_in")])
+@pytest.mark.parametrize("length", [1e308, -1e308, "-1s", "4000d", "soon"])
+async def test_a_length_of_time_that_is_none_is_refused_with_one_to_paste(
+    admin: Client, path: str, field: str, length: object
+):
+    old = await new_key(admin)
+    path = path.replace("KEY", old["key_id"])
+    body: dict[str, Any] = {"name": "b", "role": "viewer"} if path == "/keys" else {}
+
+    fault = problem(await admin.post(path, json={**body, field: length}), 422, "invalid")["errors"][0]
+
+    assert fault["pointer"] == f"/{field}"
+    pasted = json.loads("{" + fault["hint"].removeprefix("Write ").removesuffix(".") + "}")
+    assert (await admin.post(path, json=body | pasted)).status_code == 201
+
+
 async def test_when_a_key_was_last_used_is_written_in_batches(store: Store, admin: Client, clock: StoreClock):
     access = KeyAccess(key_hash(ADMIN), store, kept_seconds=0)
     keys = [await new_key(admin) for _ in range(2)]

@@ -35,7 +35,9 @@ async def test_s16_every_operation_is_open_to_its_role_and_those_above_alone(sto
             least = operation["x-horae-role"]
             answer = await user.request(method, path.replace("{", "").replace("}", ""))
             what = f"{role} {method} {path}: {answer.text}"
-            if not includes(role, least):
+            if path == "/whoami":
+                assert answer.json()["role"] == role, what
+            elif not includes(role, least):
                 refused = problem(answer, 403, "role_needed")
                 assert f'"{least}"' in refused["detail"], what
                 assert f'"{role}"' in refused["detail"], what
@@ -52,6 +54,20 @@ async def test_s01_without_a_key_every_described_route_is_closed(store: Store, a
             answer = await nobody.request(method, path.replace("{", "").replace("}", ""))
             bodies.add(json.dumps(problem(answer, 401, "unauthorized") | {"request_id": ""}))
         assert len(bodies) == 1
+
+
+@on_one_store
+async def test_a_key_that_was_sent_is_told_to_be_a_wrong_one_and_no_more(app: Starlette, admin: Client):
+    made = (await admin.post("/keys", json={"name": "a", "role": "viewer"})).json()
+    await admin.delete(f"/keys/{made['key_id']}")
+    bodies = set()
+    for key in (made["key"], "horae_guess", "a.b.c", "no key at all"):
+        async with client(app, key) as stranger:
+            bodies.add(json.dumps(problem(await stranger.get("/jobs"), 401, "unauthorized") | {"request_id": ""}))
+
+    (body,) = bodies
+    assert "The key or token that was sent is not accepted." in body
+    assert "This needs a key" not in body
 
 
 @on_one_store

@@ -28,10 +28,10 @@ async def test_s13_ids_of_another_tenant_are_as_unknown_as_any(
     two_tenants: tuple[Client, Client], world: World, store: Store
 ):
     ours, theirs = two_tenants
-    job = (await ours.post("/jobs", json={"name": "secret", "type": "noop"})).json()["job_id"]
+    job = (await ours.post("/jobs", json={"name": "secret", "type": "noop", "queue": "ours"})).json()["job_id"]
     run = (await ours.post(f"/jobs/{job}/run")).json()["run_id"]
     key = (await ours.post("/keys", json={"name": "k", "role": "viewer"})).json()["key_id"]
-    ids = {"job": job, "run": run, "key": key, "tenant": "team-a", "queue": "default"} | await _more_things(ours)
+    ids = {"job": job, "run": run, "key": key, "tenant": "team-a", "queue": "ours"} | await _more_things(ours)
     unknown = {"job": "0" * 36, "run": "0" * 36, "key": "0" * 36, "tenant": "nowhere", "queue": "nothing"}
     unknown |= {
         "calendar": "nothing",
