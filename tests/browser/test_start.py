@@ -7,9 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Dialog, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Dialog, Locator, Page, Route, expect
 
 from tests.browser.conftest import Server, serious
 from tests.system.harness import Process
@@ -106,13 +107,13 @@ def test_a_pasted_crontab_is_not_lost_without_a_question(page: Page, dev: Server
     box = page.get_by_label("Paste what crontab -l prints")
     box.fill(TABLE)
     box.press("Escape")
-    page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+    page.get_by_role("navigation").get_by_role("link", name="Runs", exact=True).click()
 
     expect(box).to_have_value(TABLE)
     assert len(asked) == 1
     assert "lost" in asked[0]
     box.fill("")
-    page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+    page.get_by_role("navigation").get_by_role("link", name="Runs", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     page.keyboard.press("Control+k")
     page.get_by_role("combobox").fill("crontab")
@@ -195,6 +196,29 @@ def test_jobs_of_somebody_are_no_demo_data_whatever_their_labels(page: Page, bar
 
     left = bare.call("GET", "/jobs")["jobs"]
     assert sorted(job["name"] for job in left) == ["demo-cleanup-copy", "mine"]
+
+
+def test_a_demo_run_that_dies_while_its_job_is_removed_is_discarded_too(page: Page, bare: Server) -> None:
+    demo = load(page, bare)
+    broken = bare.call("GET", "/jobs/demo-broken-export")["job_id"]
+    told: set[str] = set()
+
+    def first_time(route: Route, answer: dict[str, Any]) -> None:
+        """As if its last attempt had not ended yet."""
+        if broken not in route.request.url or route.request.url in told:
+            route.continue_()
+            return
+        told.add(route.request.url)
+        route.fulfill(json=answer)
+
+    none = {"groups": [], "group_count": 0, "run_count": 0, "next_cursor": None}
+    page.route("**/dead-letters:groups?job=*", lambda route: first_time(route, none))
+    page.route("**/runs?job=*", lambda route: first_time(route, {"runs": [{"run_id": "x"}], "next_cursor": None}))
+    remove(page, demo)
+
+    expect(page.get_by_role("button", name="Load demo data")).to_be_visible(timeout=30_000)
+    assert len(told) == 2
+    assert bare.call("GET", "/dead-letters:groups")["run_count"] == 0
 
 
 def test_demo_data_that_was_removed_and_loaded_again_is_shown_once(page: Page, bare: Server) -> None:
