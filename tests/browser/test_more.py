@@ -180,11 +180,14 @@ def test_a_group_of_dead_runs_is_discarded_when_their_number_is_typed(page: Page
     assert dev.call("GET", "/dead-letters?job=hopeless")["dead_letters"] == []
 
 
+SAYS_IT = """echo "it's" >&2; exit 1"""
+
+
 def test_a_group_of_dead_runs_has_a_command_that_discards_it_alone(
     page: Page, dev: Server, context: BrowserContext
 ) -> None:
     context.grant_permissions(["clipboard-read", "clipboard-write"])
-    dev.call("PUT", "/jobs/grouped", {"type": "shell", "target": {"command": "echo it's >&2; exit 1"}, "retries": 0})
+    dev.call("PUT", "/jobs/grouped", {"type": "shell", "target": {"command": SAYS_IT}, "retries": 0})
     dev.run("grouped")
     dev.call("PATCH", "/jobs/grouped", {"target": {"command": "echo other >&2; exit 3"}})
     dev.run("grouped")

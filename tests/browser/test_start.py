@@ -116,7 +116,7 @@ def test_a_pasted_crontab_is_not_lost_without_a_question(page: Page, dev: Server
     page.get_by_role("navigation").get_by_role("link", name="Runs", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
     page.keyboard.press("Control+k")
-    page.get_by_role("combobox").fill("crontab")
+    page.get_by_role("dialog").get_by_role("combobox").fill("crontab")
     page.get_by_role("option", name="Import a crontab").click()
     expect(box).to_be_visible()
 
