@@ -122,7 +122,9 @@ def test_a_pasted_crontab_is_not_lost_without_a_question(page: Page, dev: Server
 
 
 def test_an_escaped_percent_is_a_percent_and_a_bare_one_is_refused_with_the_reason(page: Page, bare: Server) -> None:
-    paste(page, bare, "0 1 * * * /bin/save /b/$(date +\\%F).tgz\n0 2 * * * mail -s x me%Hello%there\n")
+    paste(
+        page, bare, "CRON_TZ=Asia/Tokyo\n0 1 * * * /bin/save /b/$(date +\\%F).tgz\n0 2 * * * mail -s x me%Hello%there\n"
+    )
     rows = page.get_by_label("What the lines mean").locator("li")
     expect(rows.nth(1)).to_contain_text("cron ends the command there and hands it the rest as standard input")
     page.get_by_role("button", name="Make 1 job").click()
@@ -131,7 +133,9 @@ def test_an_escaped_percent_is_a_percent_and_a_bare_one_is_refused_with_the_reas
     expect(page.get_by_role("region", name="Not imported")).to_contain_text("mail -s x")
     assert bare.call("GET", "/jobs/save")["target"]["command"] == "/bin/save /b/$(date +%F).tgz"
     page.get_by_role("button", name="Change these lines and import again").click()
-    expect(page.get_by_label("Paste what crontab -l prints")).to_have_value("0 2 * * * mail -s x me%Hello%there")
+    expect(page.get_by_label("Paste what crontab -l prints")).to_have_value(
+        "CRON_TZ=Asia/Tokyo\n0 2 * * * mail -s x me%Hello%there\n"
+    )
     page.get_by_label("Paste what crontab -l prints").fill("")
 
 

@@ -59,8 +59,10 @@ export function Import() {
     guardLeaving(isPending ? () => confirm(LEAVE) : null);
     return () => guardLeaving(null);
   }, [isPending]);
+  /** With the settings and comments that stand above the lines that are left: they give them their meaning. */
   const again = () => {
-    setText(outcome!.left.map((each) => each.entry.text).join("\n"));
+    const gone = new Set(outcome!.taken.map((each) => each.entry.line));
+    setText(outcome!.left.length ? text.split("\n").filter((_, i) => !gone.has(i + 1)).join("\n") : "");
     setOutcome(null);
   };
   return (
