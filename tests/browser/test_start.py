@@ -122,9 +122,8 @@ def test_a_pasted_crontab_is_not_lost_without_a_question(page: Page, dev: Server
 
 
 def test_an_escaped_percent_is_a_percent_and_a_bare_one_is_refused_with_the_reason(page: Page, bare: Server) -> None:
-    paste(
-        page, bare, "CRON_TZ=Asia/Tokyo\n0 1 * * * /bin/save /b/$(date +\\%F).tgz\n0 2 * * * mail -s x me%Hello%there\n"
-    )
+    bad = "0 2 * * * mail -s x me%Hello%there\n"
+    paste(page, bare, f"CRON_TZ=Asia/Tokyo\n0 1 * * * /bin/save /b/$(date +\\%F).tgz\n{bad}")
     rows = page.get_by_label("What the lines mean").locator("li")
     expect(rows.nth(1)).to_contain_text("cron ends the command there and hands it the rest as standard input")
     page.get_by_role("button", name="Make 1 job").click()
