@@ -7,6 +7,7 @@ import { Audit } from "./pages/audit";
 import { DeadLetters } from "./pages/dead";
 import { EditJob } from "./pages/edit";
 import { Forecast } from "./pages/forecast";
+import { Import } from "./pages/import";
 import { JobPage } from "./pages/job";
 import { Jobs } from "./pages/jobs";
 import { Overview } from "./pages/overview";
@@ -41,6 +42,7 @@ function page() {
   if (room === "jobs" && id && verb === "edit") return <EditJob key={id} job={id} />;
   if (room === "jobs" && id) return <JobPage key={id} job={id} />;
   if (room === "jobs") return <Jobs />;
+  if (room === "import") return <Import />;
   if (room === "runs" && id) return <RunPage key={id} run={id} />;
   if (room === "runs") return <Runs />;
   if (room === "dead-letters") return <DeadLetters />;

@@ -478,6 +478,7 @@ export type Pause = {
 export type Preview = {
   schedule: string | (string)[] | null;
   timezone?: string | null;
+  dst?: Record<string, unknown> | null;
   count?: number | null;
   from?: string | null;
 };

@@ -71,7 +71,7 @@ def _document(number: int) -> dict[str, Any]:
         "schedule": SCHEDULES[number % 4](number // 4),
         "priority": ("HIGH", "MEDIUM", "LOW")[number % 3],
         "queue": "default" if number % 10 else "reports",
-        "labels": {"team": TEAMS[number % 5], "demo": "true"},
+        "labels": {"team": TEAMS[number % 5], "demo": "true", "made-up-by": "horae-demo"},
         "description": "Made up by `horae demo load`.",
     }
 

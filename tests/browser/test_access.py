@@ -43,6 +43,27 @@ def test_a_viewer_reads_and_is_told_why_not_more(page: Page, guarded: Server) ->
     expect(page.get_by_role("alert")).to_contain_text('this needs "admin"')
 
 
+def test_the_palette_says_what_a_viewer_may_not_do(page: Page, guarded: Server) -> None:
+    key = guarded.call("POST", "/keys", {"name": "palette-reader", "role": "viewer"})["key"]
+    sign_in(page, guarded, key, "/jobs")
+    expect(page.get_by_role("link", name="daily-report")).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("combobox").fill("run daily")
+    option = page.get_by_role("option", name="Run daily-report now")
+    expect(option).to_have_attribute("aria-disabled", "true")
+    expect(option).to_contain_text("Your key has the role “viewer”; this needs “operator”")
+    option.click(force=True)
+    expect(page.locator(".note")).to_contain_text("this needs “operator”")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("dialog", name="Find")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Run daily-report now")).to_have_count(0)
+    page.get_by_role("dialog").get_by_role("combobox").fill("crontab")
+    expect(page.get_by_role("option", name="Import a crontab")).to_have_attribute("aria-disabled", "true")
+    page.get_by_role("dialog").get_by_role("combobox").fill("why daily")
+    expect(page.get_by_role("option", name="Why? daily-report")).not_to_have_attribute("aria-disabled", "true")
+
+
 def test_a_new_key_is_shown_once(page: Page, guarded: Server) -> None:
     sign_in(page, guarded, ADMIN, "/settings?tab=keys")
     page.get_by_role("button", name="New key").click()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.conftest import Server
 
@@ -77,3 +78,30 @@ def test_the_palette_does_things_to_jobs(page: Page, dev: Server) -> None:
     expect(page.get_by_label("Time zone")).to_have_value("utc")
     find(page, "theme: dark", "Theme: dark")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_the_crumb_of_a_job_is_its_name(page: Page, dev: Server) -> None:
+    page.goto(f"{dev.url}/jobs/daily-report")
+
+    expect(page.locator(".crumbs")).to_have_text("Jobs / daily-report")
+
+
+def test_on_a_phone_the_forecast_begins_with_the_present_hour(chromium: Browser, dev: Server) -> None:
+    # A zone in which it is afternoon, whatever time it is.
+    ahead = (16 - datetime.now(UTC).hour + 11) % 24 - 11
+    context = chromium.new_context(viewport={"width": 375, "height": 812}, timezone_id=f"Etc/GMT{-ahead:+d}")
+    page = context.new_page()
+    page.goto(f"{dev.url}/forecast")
+    today = page.locator(".heat button:not([disabled])").first
+    expect(today).to_be_visible()
+    hour = today.get_attribute("aria-label")
+    seen, day = today.bounding_box(), page.locator(".heat .day").first.bounding_box()
+    context.close()
+
+    assert hour is not None
+    assert hour[11:13] in ("16", "17")
+    assert seen is not None
+    assert day is not None
+    assert day["x"] >= 0
+    assert day["x"] + day["width"] <= seen["x"]
+    assert seen["x"] + seen["width"] <= 375

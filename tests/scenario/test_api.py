@@ -36,6 +36,18 @@ async def test_a_preview_tells_in_words_and_in_times(api: Api):
 
 
 @on_one_store
+async def test_a_preview_follows_the_rule_for_times_that_the_clocks_leave_out(api: Api):
+    document = {"schedule": "30 2 * * *", "timezone": "Europe/Berlin", "count": 1, "from": "2030-03-31T00:00:00Z"}
+
+    shifted = (await api.post("schedules/preview", json=document)).json()
+    skipped = (await api.post("schedules/preview", json=document | {"dst": {"gap": "skip"}})).json()
+
+    assert shifted["next"][0]["at"] == "2030-03-31T01:00:00Z"
+    assert skipped["next"][0]["at"] == "2030-04-01T00:30:00Z"
+    assert any("horae leaves it out" in warning for warning in skipped["warnings"])
+
+
+@on_one_store
 @pytest.mark.parametrize(
     ("document", "where"),
     [
@@ -46,6 +58,8 @@ async def test_a_preview_tells_in_words_and_in_times(api: Api):
         ({"schedule": "@daily", "timezone": "Mars"}, ["/timezone"]),
         ({"schedule": "@daily", "timezone": 5, "count": 101, "from": "now"}, ["/timezone", "/count", "/from"]),
         ({"schedul": "@daily"}, ["/schedul"]),
+        ({"schedule": "@daily", "dst": {"gap": "jump", "fold": 2}}, ["/dst/gap", "/dst/fold"]),
+        ({"schedule": "@daily", "dst": "skip"}, ["/dst"]),
     ],
 )
 async def test_a_preview_names_the_place_of_a_mistake(api: Api, document: Any, where: list[str]):

@@ -106,6 +106,23 @@ def test_the_dead_are_listed_replayed_retried_and_discarded(horae: Shell) -> Non
     assert horae.ok("dead", "replay", "--job", "dying", "--yes", "-o", "json").json["count"] >= 1
 
 
+def test_the_dead_of_one_error_are_replayed_and_discarded_alone(horae: Shell) -> None:
+    horae.ok("job", "create", "two-ways", "--command", "echo blue >&2; exit 1", "--retries", "0")
+    assert horae("job", "run", "two-ways", "--wait").code == 3
+    horae.ok("job", "edit", "two-ways", "--command", "echo red >&2; exit 2")
+    for _ in range(2):
+        assert horae("job", "run", "two-ways", "--wait").code == 3
+    dead = ["dead", "list", "--job", "two-ways", "-o", "json"]
+    groups = horae.ok("api", "GET", "/dead-letters:groups?job=two-ways").json["groups"]
+    assert sorted(group["runs"] for group in groups) == [1, 2]
+    red = next(group["error"] for group in groups if group["runs"] == 2)
+
+    assert horae.ok("dead", "replay", "--error", red, "--job", "two-ways", "--dry-run").out == "would replay\t2\n"
+    assert len(horae.ok(*dead, "--error", red).json) == 2
+    horae.ok("dead", "discard", "--job", "two-ways", "--error", red, "--yes")
+    assert len(horae.ok(*dead).json) == 1
+
+
 def test_ids_come_from_standard_input(horae: Shell) -> None:
     for name in ("line-a", "line-b"):
         horae.ok("job", "create", name, "--noop")

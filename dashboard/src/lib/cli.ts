@@ -41,9 +41,7 @@ const MAKERS: [string, RegExp, Maker][] = [
 
 function inBulk(verb: string, body: Body): string[] | null {
   const filter = (body.filter ?? {}) as Body;
-  // The command line cannot choose by error.
-  if (filter.error) return null;
-  const chosen = [...flag("--job", filter.job), ...flag("--queue", filter.queue), ...flag("--priority", filter.priority), ...flag("--reason", filter.reason), ...flag("--since", filter.due_after), ...flag("--until", filter.due_before)];
+  const chosen = [...flag("--job", filter.job), ...flag("--queue", filter.queue), ...flag("--priority", filter.priority), ...flag("--reason", filter.reason), ...flag("--error", filter.error), ...flag("--since", filter.due_after), ...flag("--until", filter.due_before)];
   return ["dead", verb, ...(chosen.length ? chosen : ["--all"]), ...flag("--rate", body.rate), "--yes"];
 }
 

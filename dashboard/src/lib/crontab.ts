@@ -45,7 +45,7 @@ function entryOf(text: string, line: number, state: State, taken: Set<string>): 
   } else if (entry.schedule.includes("~")) entry.refusal = "~ draws a value at random: the command line turns it into one that stays.";
   if (!entry.refusal && state.other) entry.refusal = `${state.other} above it: the command line takes it over.`;
   if (!entry.refusal && words.length <= fields) entry.refusal = fields === 5 ? "needs five fields and a command." : "has no command.";
-  if (!entry.refusal && /(^|[^\\])%/.test(rest)) entry.refusal = "% ends the command and begins its input: the command line takes it over.";
+  if (!entry.refusal && /(^|[^\\])%/.test(rest)) entry.refusal = "has a bare %: cron ends the command there and hands it the rest as standard input. Write \\% for a percent sign; horae import crontab takes the line as it is.";
   if (entry.refusal) return entry;
   const command = rest.replaceAll("\\%", "%");
   if (/^(root|nobody|daemon|www-data|postgres|mysql|nginx|apache)\s+\S/.test(rest)) entry.notes.push("begins with the name of a user: a system table? Then use the command line with --system");

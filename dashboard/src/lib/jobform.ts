@@ -6,6 +6,7 @@ import { myZone } from "./time";
 export type Form = {
   name: string; schedule: string; timezone: string; type: string; url: string; method: string; headers: string; body: string; command: string; handler: string; sleep: string;
   payload: string; queue: string; priority: string; timeout: string; retries: string; backoff: string; delay: string; overlap: string; misfire: string; jitter: string; labels: string; description: string; calendar: string;
+  window: string; most: string; gap: string; fold: string; delivery: string; start_at: string; end_at: string; max_runs: string; max_concurrency: string; concurrency_key: string;
 };
 export type Name = keyof Form;
 export type Document = Record<string, unknown>;
@@ -14,7 +15,10 @@ export type Change = { field: string; before: unknown; after: unknown };
 export const FRESH: Form = {
   name: "", schedule: "0 9 * * 1-5", timezone: myZone, type: "http", url: "", method: "POST", headers: "", body: "", command: "", handler: "", sleep: "0s", payload: "", queue: "default", priority: "MEDIUM",
   timeout: "30s", retries: "3", backoff: "exponential", delay: "2s", overlap: "allow", misfire: "run_once", jitter: "0s", labels: "", description: "", calendar: "",
+  window: "1h", most: "10", gap: "shift", fold: "first", delivery: "at_least_once", start_at: "", end_at: "", max_runs: "", max_concurrency: "", concurrency_key: "",
 };
+/** Of a new job these are only sent when somebody chose them: few need them, and the line for a terminal stays short. */
+const RARE: Name[] = ["window", "most", "gap", "fold", "delivery", "start_at", "end_at", "max_runs", "max_concurrency", "concurrency_key"];
 /** What a duplicate has in common with the job it was made from. */
 const SPEC: (keyof JobAnswer)[] = [
   "schedule", "timezone", "type", "target", "payload", "priority", "queue", "timeout", "retry", "misfire", "overlap", "max_concurrency", "concurrency_key", "jitter", "dst",
@@ -24,7 +28,7 @@ const TARGETS: Record<string, Name[]> = { http: ["url", "method", "headers", "bo
 const DRAFT = "horae.draft";
 
 export function formOf(job: JobAnswer): Form {
-  const [target, retry, misfire] = [record(job.target), record(job.retry), record(job.misfire)];
+  const [target, retry, misfire, dst] = [record(job.target), record(job.retry), record(job.misfire), record(job.dst)];
   const text = (value: unknown) => (value === undefined || value === null ? "" : typeof value === "string" ? value : writeJson(value));
   return {
     name: job.name, schedule: Array.isArray(job.schedule) ? job.schedule.join("\n") : (job.schedule ?? "@manual"), timezone: job.timezone, type: job.type,
@@ -32,24 +36,29 @@ export function formOf(job: JobAnswer): Form {
     payload: job.payload === null || job.payload === undefined ? "" : writeJson(job.payload, 2), queue: job.queue, priority: String(job.priority), timeout: String(job.timeout),
     retries: text(retry.max_retries ?? 3), backoff: text(retry.backoff) || "exponential", delay: text(retry.delay) || "2s", overlap: job.overlap, misfire: text(misfire.policy) || "run_once", jitter: String(job.jitter),
     labels: labelText(job.labels), description: job.description, calendar: text(job.calendar),
+    window: text(misfire.window) || "1h", most: text(misfire.max ?? 10), gap: text(dst.gap) || "shift", fold: text(dst.fold) || "first", delivery: job.delivery,
+    start_at: text(job.start_at), end_at: text(job.end_at), max_runs: text(job.max_runs), max_concurrency: text(job.max_concurrency), concurrency_key: text(job.concurrency_key),
   };
 }
 
 /** The fields whose texts differ from the first ones, in the words of the API; throws when a text that must be JSON is not. */
 export function edited(form: Form, first: Partial<Form>, base: JobAnswer | null): Document {
   const made: Document = {};
-  const isTouched = (name: Name) => form[name] !== first[name];
+  const isTouched = (name: Name) => form[name] !== (first[name] ?? (RARE.includes(name) ? FRESH[name] : undefined));
   const take = (field: string, names: Name[], value: () => unknown) => {
     if (names.some(isTouched)) made[field] = value();
   };
   const parts = (before: Document, texts: [string, Name, (text: string) => unknown][]) => ({ ...before, ...Object.fromEntries(texts.filter(([, name]) => isTouched(name)).map(([field, name, read]) => [field, read(form[name])])) });
   take("name", ["name"], () => form.name.trim());
   take("schedule", ["schedule"], () => scheduleOf(form.schedule));
-  for (const name of ["timezone", "type", "queue", "priority", "timeout", "overlap", "jitter", "description"] as const) take(name, [name], () => form[name]);
+  for (const name of ["timezone", "type", "queue", "priority", "timeout", "overlap", "jitter", "description", "delivery"] as const) take(name, [name], () => form[name]);
   take("target", ["type", ...(TARGETS[form.type] ?? [])], () => targetOf(form, first, base));
   take("payload", ["payload"], () => (form.payload.trim() ? json(form.payload, "Payload") : null));
   take("retry", ["retries", "backoff", "delay"], () => parts(record(base?.retry), [["max_retries", "retries", countOf], ["backoff", "backoff", String], ["delay", "delay", String]]));
-  take("misfire", ["misfire"], () => ({ ...record(base?.misfire), policy: form.misfire }));
+  take("misfire", ["misfire", "window", "most"], () => parts(record(base?.misfire), [["policy", "misfire", String], ["window", "window", String], ["max", "most", countOf]]));
+  take("dst", ["gap", "fold"], () => parts(record(base?.dst), [["gap", "gap", String], ["fold", "fold", String]]));
+  for (const name of ["start_at", "end_at", "concurrency_key"] as const) take(name, [name], () => form[name].trim() || null);
+  for (const name of ["max_runs", "max_concurrency"] as const) take(name, [name], () => (form[name].trim() ? countOf(form[name]) : null));
   take("labels", ["labels"], () => labelsOf(form.labels));
   take("calendar", ["calendar"], () => (/^\s*[{[]/.test(form.calendar) ? json(form.calendar, "Calendar") : form.calendar.trim() || null));
   return made;

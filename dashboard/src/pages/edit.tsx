@@ -33,7 +33,7 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
   const [problem, setProblem] = useState<Problem | null>(null);
   const [isBusy, setBusy] = useState(false);
   const [theirs, setTheirs] = useState<JobAnswer | null>(null);
-  const preview = usePreview(form.schedule, form.timezone, job);
+  const preview = usePreview(form.schedule, form.timezone, form.gap, form.fold, job);
   const set = (name: Name) => (event: Event) => setForm({ ...form, [name]: (event.currentTarget as HTMLInputElement).value });
   const isChanged = JSON.stringify(form) !== JSON.stringify(first);
   useEffect(() => {
@@ -105,7 +105,7 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
   return (
     <>
       <div class="page-head">
-        <div><p class="crumbs"><a href="/jobs">Jobs</a>{job && <> / <a href={`/jobs/${enc(job.name)}`}>{job.name}</a></>}</p><h1>{job ? `Edit ${job.name}` : "New job"}</h1></div>
+        <div><p class="crumbs"><a href="/jobs">Jobs</a>{job && <> / <a href={`/jobs/${enc(job.name)}`}>{job.name}</a></>}</p><h1>{job ? `Edit ${job.name}` : "New job"}</h1>{!base && <p class="dim">Or <a href="/import">import a crontab</a>.</p>}</div>
         <div class="page-actions">
           <CurlCopy make={write} />
           <Act operation={job ? "changeJob" : "createJob"} kind="primary" onClick={() => void save(write())} disabled={mayNotSave} title="Ctrl Enter">{isBusy ? "Saving…" : job ? "Save" : "Make the job"}</Act>
@@ -135,11 +135,15 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
           </section>
           <section class="panel" aria-label="Rules">
             <details open={!!job}>
-              <summary>Rules: {form.retries} retries ({form.backoff}), timeout {form.timeout}, overlap {form.overlap}, queue {form.queue}</summary>
+              <summary>Rules: {form.retries} retries ({form.backoff}), timeout {form.timeout}, overlap {form.overlap}, queue {form.queue}, {form.delivery.replaceAll("_", " ")}</summary>
               <div class="fields">
                 {field("queue", "Queue", "/queue")}{field("priority", "Priority", "/priority", { kind: "pick", options: ["HIGH", "MEDIUM", "LOW"] })}{field("timeout", "Timeout", "/timeout")}{field("jitter", "Jitter", "/jitter", { hint: "spread the start by up to this" })}
                 {field("retries", "Retries", "/retry/max_retries")}{field("backoff", "Backoff", "/retry/backoff", { kind: "pick", options: ["exponential", "linear", "fixed"] })}{field("delay", "First delay", "/retry/delay")}
                 {field("overlap", "While one still runs", "/overlap", { kind: "pick", options: ["allow", "skip", "queue", "replace"] })}{field("misfire", "Due times passed", "/misfire/policy", { kind: "pick", options: ["run_once", "skip", "catch_up"] })}{field("calendar", "Calendar", "/calendar", { placeholder: "name of a calendar" })}
+                {field("window", "Made up for if passed within", "/misfire/window", { hint: "longer ago is left out" })}{field("most", "At most so many made up for", "/misfire/max", { hint: "of catch_up" })}{field("delivery", "Delivery", "/delivery", { kind: "pick", options: ["at_least_once", "at_most_once"], hint: form.delivery === "at_most_once" ? "never tried twice: no retries" : "tried again when a worker is lost" })}
+                {field("gap", "A time that the clocks leave out", "/dst/gap", { kind: "pick", options: ["shift", "skip"], hint: "dst.gap: shift runs right after the jump" })}{field("fold", "A time that comes twice", "/dst/fold", { kind: "pick", options: ["first", "last", "both"], hint: "dst.fold" })}
+                {field("start_at", "Not before", "/start_at", { placeholder: "2030-01-01T09:00", hint: "start_at; empty: from now on" })}{field("end_at", "Not after", "/end_at", { placeholder: "2030-12-31T18:00", hint: "end_at; empty: without end" })}{field("max_runs", "Runs in all", "/max_runs", { hint: "empty: no limit" })}
+                {field("max_concurrency", "Runs at the same time", "/max_concurrency", { hint: "empty: no limit" })}{field("concurrency_key", "Counted together with", "/concurrency_key", { placeholder: "shop-database", hint: "jobs of the same key share that limit" })}
               </div>
               {field("labels", "Labels", "/labels", { kind: "area", rows: Math.max(2, form.labels.split("\n").length), placeholder: "team:billing", hint: "one a line" })}
               {field("description", "Description", "/description", { kind: "area", rows: 2 })}
@@ -147,7 +151,7 @@ function JobForm({ loaded, isCopy }: { loaded: JobAnswer | null; isCopy: boolean
           </section>
         </div>
         <aside class="preview stack" aria-label="Preview">
-          <Preview preview={preview} schedule={form.schedule} zone={form.timezone} setSchedule={(schedule) => setForm({ ...form, schedule })} setJitter={() => setForm({ ...form, jitter: "60s" })} jitter={form.jitter} />
+          <Preview preview={preview} schedule={form.schedule} zone={form.timezone} setSchedule={(schedule) => setForm({ ...form, schedule })} setJitter={() => setForm({ ...form, jitter: "60s" })} jitter={form.jitter} choose={(name, value) => setForm({ ...form, [name]: value })} />
           {made.fault && <p class="tone-failed" role="alert">{made.fault}</p>}
           {changes.length > 0 && <section class="panel"><h2>What will change</h2><div class="diff">{changes.map((each) => <div key={each.field}><div class="dim">{each.field}</div><div class="minus">{writeJson(each.before)}</div><div class="plus">{writeJson(each.after)}</div></div>)}</div></section>}
         </aside>

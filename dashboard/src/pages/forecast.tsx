@@ -1,4 +1,5 @@
 // What is due when: a week by hours, an hour by minutes, a minute by jobs.
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { enc, get } from "../lib/api";
 import { useLoad } from "../lib/load";
 import { param, setParams } from "../lib/route";
@@ -44,6 +45,12 @@ function Week({ data, picked }: { data: ForecastAnswer; picked: number }) {
   const peak = [...runs].sort((a, b) => b[1] - a[1])[0];
   const least = Math.min(most, ...runs.values());
   const heat = (n: number) => (n === 0 ? 0 : 1 + Math.floor((3.99 * (n - least)) / Math.max(1, Math.max(most, least * 2) - least)));
+  const box = useRef<HTMLDivElement>(null);
+  // On a phone a third of the day has room; the first look is at the present hour, beside the names of the days.
+  useLayoutEffect(() => {
+    const hours = box.current!.querySelectorAll(".hour");
+    box.current!.scrollLeft = hours[Number(clock(Date.now(), zone).slice(0, 2))].getBoundingClientRect().left - hours[0].getBoundingClientRect().left;
+  }, [zone]);
   const move = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 24, ArrowUp: -24 }[event.key];
     if (!step) return;
@@ -57,7 +64,7 @@ function Week({ data, picked }: { data: ForecastAnswer; picked: number }) {
         <div class="tile"><strong>{data.runs.toLocaleString("en")}</strong><span>runs of {plural(data.jobs, "job")}{data.is_complete ? "" : " (counted in part: too many for one answer)"}</span></div>
         {peak && <div class="tile"><strong>{peak[1].toLocaleString("en")}</strong><span>in the busiest hour, {absolute(peak[0], zone, false)}</span></div>}
       </div>
-      <div class="heat" onKeyDown={move} role="group" aria-label="Runs due in each hour">
+      <div class="heat" ref={box} onKeyDown={move} role="group" aria-label="Runs due in each hour">
         <span />{Array.from({ length: 24 }, (_, i) => <span class="hour" key={i} aria-hidden="true">{String(i).padStart(2, "0")}</span>)}
         {[...days].map(([key, hours]) => [
           <span class="day" key={key}>{weekday(ms(`${key}T12:00:00Z`), "UTC")} {key.slice(5)}</span>,

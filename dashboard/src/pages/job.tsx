@@ -36,7 +36,7 @@ export function JobPage({ job: word }: { job: string }) {
     <>
       <div class="page-head">
         <div class="stack-tight">
-          <p class="crumbs"><a href="/jobs">Jobs</a> / {job.job_id}</p>
+          <p class="crumbs"><a href="/jobs">Jobs</a> / <span title={job.job_id}>{job.name}</span>{isDeleted && <span class="dim"> · {job.job_id}</span>}</p>
           <h1>{job.name}</h1>
         </div>
         <div class="page-actions">
@@ -110,7 +110,7 @@ function Summary({ job, runs }: { job: JobAnswer; runs: Run[] }) {
 }
 
 function usePreview(job: JobAnswer, size: number) {
-  const body = { schedule: job.schedule, timezone: job.timezone, count: size };
+  const body = { schedule: job.schedule, timezone: job.timezone, dst: job.dst, count: size };
   return useLoad<PreviewAnswer>(`preview ${JSON.stringify(body)}`, {}, () => send<PreviewAnswer>({ method: "POST", path: "/schedules/preview", body }));
 }
 

@@ -99,7 +99,7 @@ export function Jobs() {
   const picked = pickedOf(selected, pages.rows.value, matching);
   return (
     <>
-      <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
+      <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button" href="/import" title={whyNot("createJobs")}>Import a crontab</a><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
       <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/jobs${asked}`} field="jobs" name="jobs" />} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
       <div class="row" role="group" aria-label="Quick filters">
         {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}{(!name || word in counts) && <Count words={name ? counts[word] : total} />}</button>)}

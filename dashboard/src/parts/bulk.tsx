@@ -6,7 +6,8 @@ import { plural } from "../lib/words";
 import { Dialog } from "./ui";
 import { Terminal } from "./write";
 
-export type BulkItem = { key: string; label: string; write: Write };
+/** `also`: what goes along once the write is done. */
+export type BulkItem = { key: string; label: string; write: Write; also?: () => Promise<unknown> };
 export type BulkWork = {
   title: string;
   /** What they are, in the singular. */
@@ -16,6 +17,8 @@ export type BulkWork = {
   /** Of those that were selected and are left out: how many, and why. */
   left?: string;
   isDanger?: boolean;
+  /** Up to so many, what is dangerous needs no number typed: the names can be read at a glance. */
+  freeUpTo?: number;
 };
 const AT_ONCE = 4;
 
@@ -28,7 +31,8 @@ export function BulkDialog({ work: given, onClose }: { work: BulkWork; onClose: 
   const [phase, setPhase] = useState<"ask" | "working" | "over">("ask");
   const [typed, setTyped] = useState("");
   const stop = useRef(false);
-  const isReady = !work.isDanger || typed.trim() === String(items.length);
+  const mustType = !!work.isDanger && items.length > (work.freeUpTo ?? 0);
+  const isReady = !mustType || typed.trim() === String(items.length);
 
   async function start(): Promise<void> {
     setPhase("working");
@@ -37,6 +41,7 @@ export function BulkDialog({ work: given, onClose }: { work: BulkWork; onClose: 
       for (let item = waiting.shift(); item && !stop.current; item = waiting.shift()) {
         try {
           await send(item.write);
+          await item.also?.();
         } catch (error) {
           const line = `${item.label}: ${problemOf(error).detail}`;
           setErrors((all) => [...all, line]);
@@ -55,7 +60,7 @@ export function BulkDialog({ work: given, onClose }: { work: BulkWork; onClose: 
       <p>{work.effect}</p>
       {work.left && <p class="dim">{work.left}</p>}
       <ul class="picks" tabIndex={0} aria-label={`${noun[0].toUpperCase()}${noun.slice(1)}s that will be touched`}>{items.slice(0, 50).map((item) => <li key={item.key}>{item.label}</li>)}{items.length > 50 && <li class="dim">and {items.length - 50} more</li>}</ul>
-      {work.isDanger && phase === "ask" && <label class="field"><span>To go on, type the number of {noun}s: <strong>{items.length}</strong></span><input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} autocomplete="off" /></label>}
+      {mustType && phase === "ask" && <label class="field"><span>To go on, type the number of {noun}s: <strong>{items.length}</strong></span><input value={typed} onInput={(event) => setTyped(event.currentTarget.value)} autocomplete="off" /></label>}
       {phase !== "ask" && <p role="status"><progress value={done} max={items.length} aria-label="Progress" /> {done} of {items.length}{errors.length ? `, ${errors.length} refused` : ""}{end}</p>}
       {errors.length > 0 && <ul class="picks" tabIndex={0} aria-label="Refused">{errors.slice(0, 50).map((text) => <li key={text}>{text}</li>)}</ul>}
       <div class="row dialog-foot">

@@ -1,14 +1,17 @@
-// Made-up jobs for a first look: made over the API, labelled, and gone with one click.
+// Made-up jobs for a first look: made over the API, marked, and removed together once their names were seen.
 import { useState } from "preact/hooks";
 import { enc, get, send } from "../lib/api";
-import { problemOf, useLoad } from "../lib/load";
+import { useLoad } from "../lib/load";
 import { plural } from "../lib/words";
-import type { DeadGroups, JobList } from "../types";
-import { Act, Command, tell } from "./ui";
+import type { DeadGroups, JobAnswer, JobList, RunList } from "../types";
+import { BulkDialog, type BulkWork } from "./bulk";
+import { Act, Command } from "./ui";
 
-const LABEL = "label=demo:true";
+/** As src/horae/demo.py has it. People label jobs "demo" themselves; these are ours alone. */
+const MARK = "made-up-by";
+const MAKER = "horae-demo";
 const MOST = 100;
-const job = (name: string, schedule: string, team: string, more: object = {}) => ({ name: `demo-${name}`, schedule, type: "noop", labels: { demo: "true", team }, description: "Made up, to look around. It does nothing.", ...more });
+const job = (name: string, schedule: string, team: string, more: object = {}) => ({ name: `demo-${name}`, schedule, type: "noop", labels: { demo: "true", [MARK]: MAKER, team }, description: "Made up, to look around. It does nothing.", ...more });
 const JOBS = [
   job("heartbeat", "* * * * *", "ops", { target: { sleep: "200ms" } }), job("sync-orders", "*/5 * * * *", "shop", { target: { sleep: "3s" }, priority: "HIGH" }),
   job("send-invoices", "0 9 * * 1-5", "billing", { target: { sleep: "2s" }, timezone: "Europe/Berlin" }), job("daily-report", "30 6 * * *", "data", { target: { sleep: "5s" } }),
@@ -24,38 +27,42 @@ export async function loadDemo(): Promise<void> {
   for (const [name, n] of RUNS) await send({ method: "POST", path: "/runs:batch", body: { job: `demo-${name}`, runs: Array.from({ length: n }, () => ({})) } }).catch(() => null);
 }
 
-/** Their dead letters first: when the job is gone, nobody would know whose they are. */
-async function clearDemo(): Promise<number> {
-  let gone = 0;
-  for (;;) {
-    const { jobs } = await get<JobList>(`/jobs?${LABEL}&limit=${MOST}`);
-    if (!jobs.length) return gone;
-    for (const each of jobs) {
-      await send({ method: "DELETE", path: `/jobs/${enc(each.job_id)}` });
-      const dead = await get<DeadGroups>(`/dead-letters:groups?job=${enc(each.job_id)}&limit=1`);
-      if (dead.run_count) await send({ method: "POST", path: "/dead-letters:discard", body: { filter: { job: each.job_id }, expected_count: dead.run_count } });
-      gone += 1;
-    }
+/** A copy of one has its labels, and is no longer made up: it has another name. */
+const isMadeUp = (job: JobAnswer) => job.labels[MARK] === MAKER && (JOBS.some((each) => each.name === job.name) || /^demo-\d+$/.test(job.job_id));
+
+const WAITS = 40;
+const WAIT_MS = 250;
+/** Of a deleted job: a run that was under way may still die of what it did before it was told to stop. */
+async function discardDead(id: string): Promise<void> {
+  for (let tries = 0; tries < WAITS; tries += 1) {
+    const running = await get<RunList>(`/runs?job=${enc(id)}&status=RUNNING&limit=1`);
+    const { run_count } = await get<DeadGroups>(`/dead-letters:groups?job=${enc(id)}&limit=1`);
+    if (run_count) await send({ method: "POST", path: "/dead-letters:discard", body: { filter: { job: id }, expected_count: run_count } });
+    if (!running.runs.length) return;
+    await new Promise((resolve) => setTimeout(resolve, WAIT_MS));
   }
 }
 
+const removal = (jobs: JobAnswer[]): BulkWork => ({
+  title: "Remove", noun: "demo job", isDanger: true, freeUpTo: 10, effect: "These were made up by horae. They are deleted, their running runs are stopped and their dead letters discarded; no other job is touched.",
+  items: jobs.map((each) => ({ key: each.job_id, label: each.name, write: { method: "DELETE", path: `/jobs/${enc(each.job_id)}` }, also: () => discardDead(each.job_id) })),
+});
+
 /** In the head of a panel: that there are made-up jobs, and the way to be rid of them. */
 export function DemoNote() {
-  const found = useLoad<JobList>(`/jobs?${LABEL}&limit=${MOST}`, { when: (change) => change.jobs.length > 0, restMs: 3000 });
-  const [isBusy, setBusy] = useState(false);
-  const jobs = found.data.value?.jobs ?? [];
-  if (!jobs.length) return null;
-  const clear = () => {
-    setBusy(true);
-    clearDemo().then((n) => tell(`${plural(n, "demo job")} gone.`), (error) => tell(problemOf(error).detail, undefined, "bad")).finally(() => {
-      setBusy(false);
-      found.reload();
-    });
+  const found = useLoad<JobList>(`/jobs?label=${MARK}:${MAKER}&limit=${MOST}`, { when: (change) => change.jobs.length > 0, restMs: 3000 });
+  const [work, setWork] = useState<BulkWork | null>(null);
+  const jobs = (found.data.value?.jobs ?? []).filter(isMadeUp);
+  if (!jobs.length && !work) return null;
+  const close = () => {
+    setWork(null);
+    found.reload();
   };
   return (
     <span class="row demo" role="group" aria-label="Demo data">
-      <a class="tag" href="/jobs?f=label:demo:true">demo: {found.data.value?.next_cursor ? `${MOST} or more jobs` : plural(jobs.length, "job")}</a>
-      {found.data.value?.next_cursor ? <Command text="horae demo clear" /> : <Act operation="deleteJob" kind="plain" onClick={clear} disabled={isBusy ? "They are being removed." : ""}>{isBusy ? "Removing…" : "Remove the demo data"}</Act>}
+      <a class="tag" href={`/jobs?f=label:${MARK}:${MAKER}`}>demo: {found.data.value?.next_cursor ? `${MOST} or more jobs` : plural(jobs.length, "job")}</a>
+      {found.data.value?.next_cursor ? <Command text="horae demo clear" /> : <Act operation="deleteJob" kind="plain" onClick={() => setWork(removal(jobs))}>Remove the demo data</Act>}
+      {work && <BulkDialog work={work} onClose={close} />}
     </span>
   );
 }

@@ -1,7 +1,7 @@
 // One box that goes anywhere: pages, jobs, queues and workers by name, runs by the start of their id; and does things to them.
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { enc, get } from "../lib/api";
+import { enc, get, whyNot } from "../lib/api";
 import { togglePause } from "../lib/live";
 import { go } from "../lib/route";
 import { setZone, ZONE_WORDS, type ZoneMode } from "../lib/time";
@@ -10,13 +10,15 @@ import { pauseJob, resumeJob, runNow, whyAsked } from "./actions";
 import { isHelpOpen } from "./keys";
 import { PAGES } from "./shell";
 import { nextTheme, setTheme, THEMES } from "./theme";
-import { Dialog } from "./ui";
+import { Dialog, tell } from "./ui";
 
 export const isPaletteOpen = signal(false);
-type Entry = { text: string; hint: string; run: () => void };
+/** `operation`: the write that it leads to; who may not do it is told so in the list. */
+type Entry = { text: string; hint: string; operation?: string; run: () => void };
 
 const ACTIONS: Entry[] = [
-  { text: "New job", hint: "n", run: () => go("/jobs/new") },
+  { text: "New job", hint: "n", operation: "createJob", run: () => go("/jobs/new") },
+  { text: "Import a crontab", hint: "import", operation: "createJobs", run: () => go("/import") },
   { text: "Pause or resume live updates", hint: "Space", run: togglePause },
   { text: "Change the theme", hint: "t", run: nextTheme },
   ...THEMES.map((each) => ({ text: `Theme: ${each}`, hint: "theme", run: () => setTheme(each) })),
@@ -24,12 +26,12 @@ const ACTIONS: Entry[] = [
   { text: "Show the keyboard keys", hint: "?", run: () => (isHelpOpen.value = true) },
 ];
 
-type Verb = { word: string; text: (name: string) => string; can: (job: JobAnswer) => boolean; run: (job: JobAnswer) => void };
+type Verb = { word: string; operation?: string; text: (name: string) => string; can: (job: JobAnswer) => boolean; run: (job: JobAnswer) => void };
 const VERBS: Verb[] = [
-  { word: "run", text: (name) => `Run ${name} now`, can: () => true, run: (job) => runNow(job) },
-  { word: "pause", text: (name) => `Pause ${name}`, can: (job) => job.status === "SCHEDULED", run: (job) => pauseJob(job) },
-  { word: "resume", text: (name) => `Resume ${name}`, can: (job) => job.status === "PAUSED", run: (job) => resumeJob(job) },
-  { word: "edit", text: (name) => `Edit ${name}`, can: () => true, run: (job) => go(`/jobs/${enc(job.name)}/edit`) },
+  { word: "run", operation: "runJob", text: (name) => `Run ${name} now`, can: () => true, run: (job) => runNow(job) },
+  { word: "pause", operation: "pauseJob", text: (name) => `Pause ${name}`, can: (job) => job.status === "SCHEDULED", run: (job) => pauseJob(job) },
+  { word: "resume", operation: "resumeJob", text: (name) => `Resume ${name}`, can: (job) => job.status === "PAUSED", run: (job) => resumeJob(job) },
+  { word: "edit", operation: "changeJob", text: (name) => `Edit ${name}`, can: () => true, run: (job) => go(`/jobs/${enc(job.name)}/edit`) },
   { word: "why", text: (name) => `Why? ${name}`, can: () => true, run: (job) => { go(`/jobs/${enc(job.name)}`); whyAsked.value = { job: job.job_id, name: job.name }; } },
 ];
 
@@ -42,7 +44,7 @@ function asked(text: string): { verb: Verb | null; name: string } {
 
 /** With the name alone the jobs come first, then what can be done to the best of them. */
 function entriesOf(jobs: JobAnswer[], verb: Verb | null): Entry[] {
-  const doing = (job: JobAnswer, each: Verb): Entry => ({ text: each.text(job.name), hint: "do", run: () => each.run(job) });
+  const doing = (job: JobAnswer, each: Verb): Entry => ({ text: each.text(job.name), hint: "do", operation: each.operation, run: () => each.run(job) });
   if (verb) return jobs.filter(verb.can).map((job) => doing(job, verb));
   const best = jobs.slice(0, 1).flatMap((job) => VERBS.filter((each) => each.can(job)).map((each) => doing(job, each)));
   return [...jobs.map((job) => ({ text: job.name, hint: "job", run: () => go(`/jobs/${enc(job.name)}`) })), ...best];
@@ -110,6 +112,8 @@ function PaletteBox() {
   const found = [...sure, ...jobs];
   const pick = (entry: Entry | undefined) => {
     if (!entry) return;
+    const why = whyNot(entry.operation ?? "");
+    if (why) return tell(why, undefined, "bad");
     close();
     entry.run();
   };
@@ -138,7 +142,10 @@ function PaletteBox() {
     <Dialog title="Find" onClose={close} palette>
       <input role="combobox" aria-label="Find a job, a run, a queue, a worker, a page or an action" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={found.length ? `palette-${at}` : undefined} autofocus placeholder="A job, a queue, a worker, a run’s id, a page; or: pause …, run …" value={text} onInput={(event) => type(event.currentTarget.value)} onKeyDown={press} />
       <ul id="palette-list" role="listbox" aria-label="Found">
-        {found.map((entry, i) => <li key={entry.hint + entry.text} id={`palette-${i}`} role="option" aria-selected={i === at} onClick={() => pick(entry)} onMouseMove={() => setAt(i)}><span>{entry.text}</span><kbd>{entry.hint}</kbd></li>)}
+        {found.map((entry, i) => {
+          const why = whyNot(entry.operation ?? "");
+          return <li key={entry.hint + entry.text} id={`palette-${i}`} role="option" aria-selected={i === at} aria-disabled={why ? true : undefined} onClick={() => pick(entry)} onMouseMove={() => setAt(i)}><span>{entry.text}{why && <small>Not allowed. {why}</small>}</span><kbd>{entry.hint}</kbd></li>;
+        })}
         {!found.length && <li role="option" aria-selected={false}>{isAnswered ? `Nothing has “${text}” in its name.` : "Looking…"}</li>}
       </ul>
     </Dialog>

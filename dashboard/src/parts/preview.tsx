@@ -16,13 +16,13 @@ type Crowd = { others: number; quiet: { minute: number; others: number } | null 
 type Previewed = { answer: PreviewAnswer | null; problem: Problem | null; crowd: Crowd | null };
 
 /** From the server's own parser, a moment after typing stops; the last good one stays until then. */
-export function usePreview(schedule: string, timezone: string, job: JobAnswer | null): Previewed {
+export function usePreview(schedule: string, timezone: string, gap: string, fold: string, job: JobAnswer | null): Previewed {
   const [state, setState] = useState<Previewed>({ answer: null, problem: null, crowd: null });
   useEffect(() => {
     let isOver = false;
     const timer = setTimeout(async () => {
       try {
-        const answer = await send<PreviewAnswer>({ method: "POST", path: "/schedules/preview", body: { schedule: scheduleOf(schedule), timezone, count: 8 } });
+        const answer = await send<PreviewAnswer>({ method: "POST", path: "/schedules/preview", body: { schedule: scheduleOf(schedule), timezone, dst: { gap, fold }, count: 8 } });
         if (isOver) return;
         setState((old) => ({ ...old, answer, problem: null }));
         const crowd = answer.next[0] ? await crowdAt(ms(answer.next[0].at), timezone, job).catch(() => null) : null;
@@ -35,7 +35,7 @@ export function usePreview(schedule: string, timezone: string, job: JobAnswer | 
       isOver = true;
       clearTimeout(timer);
     };
-  }, [schedule, timezone, job]);
+  }, [schedule, timezone, gap, fold, job]);
   return state;
 }
 
@@ -65,7 +65,9 @@ async function ownRuns(job: JobAnswer | null, minute: number): Promise<number> {
 
 const stretch = (from: number, to: number) => `from=${enc(new Date(from).toISOString())}&to=${enc(new Date(to).toISOString())}`;
 
-export function Preview({ preview, schedule, zone, setSchedule, setJitter, jitter }: { preview: Previewed; schedule: string; zone: string; setSchedule: (text: string) => void; setJitter: () => void; jitter: string }) {
+type Choose = (name: "gap" | "fold" | "timezone", value: string) => void;
+
+export function Preview({ preview, schedule, zone, setSchedule, setJitter, jitter, choose }: { preview: Previewed; schedule: string; zone: string; setSchedule: (text: string) => void; setJitter: () => void; jitter: string; choose: Choose }) {
   const { answer, problem, crowd } = preview;
   const hasSeconds = !!answer?.next.some((each) => ms(each.at) % MINUTE);
   return (
@@ -75,7 +77,7 @@ export function Preview({ preview, schedule, zone, setSchedule, setJitter, jitte
       {answer && (
         <div class={`stack ${problem ? "dim" : ""}`}>
           <p class="words">{answer.description}</p>
-          {answer.warnings.map((text) => <p class="warning" key={text}>{text}</p>)}
+          {answer.warnings.map((text) => <div class="warning stack" key={text}><p>{text}</p><Advice text={text} choose={choose} /></div>)}
           {crowd && <div class="warning stack"><p>{crowd.others} other runs are due in that minute{crowd.quiet && `; at :${String(crowd.quiet.minute).padStart(2, "0")} there ${crowd.quiet.others === 1 ? "is" : "are"} ${crowd.quiet.others}`}.</p><p class="row">{crowd.quiet && <UseMinute minute={crowd.quiet.minute} schedule={schedule} setSchedule={setSchedule} />}{jitter === "0s" && <button type="button" onClick={setJitter}>Add 60 s of jitter</button>}</p></div>}
           {answer.next.length === 0 ? <p class="dim">No due time to come: it runs when somebody asks.</p> : <ol class="next">{answer.next.map((each) => <li key={each.at}><span>{absolute(ms(each.at), zone, hasSeconds)}</span><span class="dim"><Time at={each.at} /></span></li>)}</ol>}
           {answer.next.length > 1 && <Gaps next={answer.next} />}
@@ -84,6 +86,15 @@ export function Preview({ preview, schedule, zone, setSchedule, setJitter, jitte
       {!answer && !problem && <Skeleton rows={5} />}
     </section>
   );
+}
+
+/** What a warning says can be chosen, to be chosen here. */
+function Advice({ text, choose }: { text: string; choose: Choose }) {
+  const zone = /If that is not meant, use ([\w/]+)\./.exec(text)?.[1];
+  if (zone) return <p class="row"><button type="button" onClick={() => choose("timezone", zone)}>Use {zone}</button></p>;
+  const [, name, values] = /choose dst\.(gap|fold) ("\w+"(?: or "\w+")*)/.exec(text) ?? [];
+  if (!name) return null;
+  return <p class="row">{values.match(/\w+(?=")/g)!.map((value) => <button key={value} type="button" onClick={() => choose(name as "gap", value)}>Use dst.{name} {value}</button>)}</p>;
 }
 
 function UseMinute({ minute, schedule, setSchedule }: { minute: number; schedule: string; setSchedule: (text: string) => void }) {

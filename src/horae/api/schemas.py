@@ -194,6 +194,7 @@ _REPLAY: Schema = {
 _PREVIEW: Schema = {
     "schedule": _SCHEDULE,
     "timezone": TEXT,
+    "dst": {"type": ["object", "null"]},
     "count": {"type": "integer", "minimum": 1, "maximum": 100},
     "from": TIME,
 }

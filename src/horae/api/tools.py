@@ -12,10 +12,10 @@ from starlette.responses import Response
 from horae.api.body import check_instant, read_fields
 from horae.api.operation import Call, Operation, Reply, Takes, post
 from horae.api.problems import Refused, problem_answer
-from horae.core.checks import Check, integer
+from horae.core.checks import FIELDS, Check, integer
 from horae.core.duration import format_instant
 from horae.core.errors import Fault, HoraeError, Invalid, Unavailable
-from horae.core.schedule import parse_schedule, upcoming, warnings
+from horae.core.schedule import Dst, parse_schedule, upcoming, warnings
 from horae.core.words import describe
 from horae.core.zone import check_zone, local
 from horae.ports import ViewStore
@@ -31,9 +31,15 @@ def _any(value: Any, _: str) -> Any:
     return value
 
 
+def _dst(value: Any, pointer: str) -> Dst:
+    fields = {name: FIELDS[f"dst.{name}"][1] for name in ("gap", "fold")}
+    return Dst(**read_fields(value, fields, pointer))
+
+
 PREVIEW_FIELDS: dict[str, Check] = {
     "schedule": _any,
     "timezone": check_zone,
+    "dst": _dst,
     "count": integer(1, 100, 5),
     "from": check_instant,
 }
@@ -55,7 +61,8 @@ class Previews:
             raise Invalid([Fault("/schedule", '"schedule" is missing.', 'Write "schedule": "0 9 * * 1-5".')])
         zone = fields.get("timezone", "UTC")
         from_us = fields["from"] if "from" in fields else await self._views.now()
-        schedule = parse_schedule(fields["schedule"], zone=zone, anchor_us=from_us, seed="preview")
+        dst = fields.get("dst", Dst())
+        schedule = parse_schedule(fields["schedule"], zone=zone, anchor_us=from_us, seed="preview", dst=dst)
         due = upcoming(schedule, from_us - 1, fields.get("count", DEFAULT_COUNT))
         return Reply(
             {

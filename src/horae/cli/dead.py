@@ -32,6 +32,10 @@ ATTEMPTS: list[Column] = [
 ]  # fmt: skip
 
 
+# Of dead letters alone: the groups of the dashboard are made by it, so one of them can be named here.
+with_error = click.option("--error", metavar="TEXT", help="With this error, as the groups of dead letters tell it.")
+
+
 @click.group(cls=Group)
 def dead() -> None:
     """Dead letters: runs that used all their attempts.
@@ -44,6 +48,7 @@ def dead() -> None:
 
 @dead.command("list")
 @run_filters
+@with_error
 @paged(50)
 @click.pass_obj
 def list_dead(session: Session, /, most: int | None, **flags: Any) -> None:
@@ -69,6 +74,7 @@ def show(session: Session, run_id: str) -> None:
 @dead.command("replay")
 @click.argument("run_id", metavar="[RUN]...", nargs=-1, shell_complete=dead_ids)
 @run_filters
+@with_error
 @click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
 @click.option("--rate", type=float, help="So many a second.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
@@ -94,6 +100,7 @@ def replay(
 @dead.command("discard")
 @click.argument("run_id", metavar="[RUN]...", nargs=-1, shell_complete=dead_ids)
 @run_filters
+@with_error
 @click.option("--all", "is_all", is_flag=True, help="Every dead letter.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @changing

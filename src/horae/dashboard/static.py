@@ -15,7 +15,7 @@ INDEX = "/index.html"
 ASSETS = "/assets/"
 # Addresses that the page itself understands: the first word of each.
 ROOMS = frozenset(
-    {"jobs", "runs", "dead-letters", "queues", "workers", "forecast", "alerts", "audit", "settings", "login"}
+    {"jobs", "import", "runs", "dead-letters", "queues", "workers", "forecast", "alerts", "audit", "settings", "login"}
 )
 # First words of what the API answers itself, also to browsers.
 OTHERS = frozenset({"api", "v1", "healthz", "readyz", "metrics", "openapi.json"})
