@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.browser.conftest import ADMIN, Server
+from tests.browser.conftest import ADMIN, Server, serious
 
 
 def test_a_refusal_that_comes_after_the_key_was_borrowed_is_asked_again(
@@ -56,3 +62,95 @@ def test_a_group_whose_error_has_colours_is_replayed_and_discarded(page: Page, d
     dialog.get_by_role("textbox").fill("2")
     dialog.get_by_role("button", name="Discard").click()
     expect(page.get_by_text("2 runs discarded.").first).to_be_visible()
+
+
+NAMED_AS_SEEN = "() => axe.run(document.querySelector('.heat'), { runOnly: ['label-content-name-mismatch'] })"
+
+
+def test_a_cell_of_the_forecast_is_called_what_it_shows(page: Page, dev: Server, axe: str) -> None:
+    start = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    dev.call("PUT", "/jobs/each-second", {"type": "noop", "schedule": "@every 1s", "start_at": start})
+    page.goto(f"{dev.url}/forecast")
+    cell = page.locator(".heat button", has_text="3.6k").first
+    expect(cell).to_have_attribute("aria-label", re.compile(r"3\.6k runs: 3,60\d$"))
+    page.evaluate(axe)
+    found = page.evaluate(NAMED_AS_SEEN)
+    dev.call("DELETE", "/jobs/each-second")
+    assert (found["violations"], len(found["passes"])) == ([], 1)
+
+
+def with_p95(page: Page, late_ms: int) -> None:
+    def answer(route: Route) -> None:
+        told = route.fetch()
+        stats: dict[str, Any] = told.json()
+        stats["recent"]["lateness_ms"]["p95"] = late_ms
+        stats["waiting"] = []
+        route.fulfill(response=told, body=json.dumps(stats))
+
+    page.route("**/api/v1/stats", answer)
+
+
+@pytest.mark.parametrize(("late_ms", "words"), [(13_000, "Late: p95 13 s, target 1 s"), (200, "On time")])
+def test_late_is_said_when_the_figure_is_above_the_target(page: Page, dev: Server, late_ms: int, words: str) -> None:
+    with_p95(page, late_ms)
+    page.goto(f"{dev.url}/workers")
+    expect(page.locator(".top .health")).to_contain_text(words)
+
+
+def test_without_the_server_nothing_is_said_to_be_on_time(page: Page, dev: Server) -> None:
+    with_p95(page, 200)
+    page.add_init_script("delete window.SharedWorker;")  # so that its stream is this page's
+    page.goto(f"{dev.url}/workers")
+    health = page.locator(".top .health")
+    expect(health).to_contain_text("On time")
+    page.unroute("**/api/v1/stats")
+    page.route("**/api/v1/stats", lambda route: route.abort())
+    expect(health).to_have_text("Not known whether runs start", timeout=30_000)
+
+
+def test_on_a_phone_health_and_zone_are_in_the_menu(page: Page, dev: Server, axe: str) -> None:
+    with_p95(page, 200)
+    page.set_viewport_size({"width": 375, "height": 800})
+    page.goto(f"{dev.url}/workers")
+    page.get_by_role("button", name="Pages").click()
+    menu = page.get_by_role("navigation", name="Pages")
+    expect(menu.get_by_text("On time")).to_be_in_viewport()
+    zone = menu.get_by_label("Time zone")
+    expect(zone).to_be_in_viewport()
+    zone.select_option("utc")
+    assert page.evaluate("Object.values(localStorage)").count("utc") == 1
+    assert serious(page, axe) == []
+
+
+def test_the_log_of_a_run_that_is_over_opens_at_its_end(page: Page, dev: Server) -> None:
+    run = dev.run("daily-report")
+    page.goto(f"{dev.url}/runs/{run['run_id']}")
+    log = page.get_by_role("log")
+    expect(log.get_by_text("line 400 of the report", exact=True)).to_be_in_viewport()
+    log.evaluate("(box) => { box.scrollTop = 0; }")
+    expect(log.get_by_text("line 1 of the report", exact=True)).to_be_in_viewport()
+    page.goto(f"{dev.url}/runs/{run['run_id']}#L7")
+    page.reload()
+    expect(log.get_by_text("line 7 of the report", exact=True)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("path", ["/settings", "/jobs/daily-report"])
+def test_a_tab_that_does_not_exist_is_the_first_one(page: Page, dev: Server, path: str) -> None:
+    page.goto(f"{dev.url}/workers")
+    page.goto(f"{dev.url}{path}?tab=zzz")
+    expect(page.locator('[role="tab"]').first).to_have_attribute("aria-selected", "true")
+    expect(page).to_have_url(f"{dev.url}{path}")
+    page.go_back()
+    expect(page).to_have_url(f"{dev.url}/workers")
+
+
+def test_a_conflict_is_told_to_a_person(page: Page, dev: Server) -> None:
+    dev.call("PUT", "/jobs/shared-work", {"type": "noop", "schedule": "0 5 * * *"})
+    page.goto(f"{dev.url}/jobs/shared-work/edit")
+    page.get_by_label("Description").fill("mine")
+    dev.call("PATCH", "/jobs/shared-work", {"description": "theirs"})
+    page.get_by_role("button", name=re.compile("^Save")).first.click()
+    expect(page.get_by_text("Somebody else saved version 2")).to_be_visible()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text("nothing that you wrote is lost")
+    expect(told).not_to_contain_text(re.compile("If-Match|ETag|Read the job"))
