@@ -154,3 +154,52 @@ def test_a_conflict_is_told_to_a_person(page: Page, dev: Server) -> None:
     told = page.get_by_role("alert")
     expect(told).to_contain_text("nothing that you wrote is lost")
     expect(told).not_to_contain_text(re.compile("If-Match|ETag|Read the job"))
+
+
+def tab(page: Page, word: str) -> Any:
+    return (
+        page.get_by_role("group", name="Quick filters")
+        .get_by_role("button", name=re.compile(f"^{word}"))
+        .locator(".count")
+    )
+
+
+def test_counts_follow_what_is_done_elsewhere_and_keep_to_the_other_filters(page: Page, dev: Server) -> None:
+    for number in range(3):
+        job = {"type": "noop", "schedule": "0 3 * * *", "labels": {"of": "counted"}}
+        dev.call("PUT", f"/jobs/counted-{number}", job)
+    page.goto(f"{dev.url}/jobs?f=label:of:counted")
+    for word, wanted in (("All", "3"), ("Active", "3"), ("Paused", "0")):
+        expect(tab(page, word)).to_have_text(re.compile(rf"\b{wanted}$"), timeout=30_000)
+    expect(page.locator("tr[data-row]")).to_have_count(3)
+
+    dev.call("POST", "/jobs/counted-1/pause", {})
+    for word, wanted in (("All", "3"), ("Active", "2"), ("Paused", "1")):
+        expect(tab(page, word)).to_have_text(re.compile(rf"\b{wanted}$"), timeout=30_000)
+    dev.call("PUT", "/jobs/counted-3", {"type": "noop", "schedule": "0 3 * * *", "labels": {"of": "counted"}})
+    expect(tab(page, "All")).to_have_text(re.compile(r"\b4$"), timeout=30_000)
+
+
+def test_a_count_is_never_below_the_rows_that_are_shown(page: Page, dev: Server) -> None:
+    def stale(route: Route) -> None:
+        told = route.fetch()
+        body = told.json() | ({"jobs": 0} if "/stats" in route.request.url else {"jobs": [], "next_cursor": None})
+        route.fulfill(response=told, body=json.dumps(body))
+
+    page.route("**/api/v1/stats", stale)
+    page.route("**/api/v1/jobs?status=PAUSED*limit=100", stale)
+    page.goto(f"{dev.url}/jobs")
+    rows = page.locator("tr[data-row]")
+    expect(rows.filter(has_text="migration")).to_have_count(1)
+    expect(tab(page, "Paused")).to_have_text(re.compile(r"\b[1-9]\d*$"), timeout=30_000)
+    expect(tab(page, "All")).to_have_text(re.compile(r"\b[1-9]\d*$"))
+
+
+def test_of_a_search_that_stopped_nothing_is_counted(page: Page, dev: Server) -> None:
+    def stopped(route: Route) -> None:
+        route.fulfill(json={"jobs": [], "next_cursor": "bm90"})
+
+    page.route("**/api/v1/jobs?health=never_run*", stopped)
+    page.goto(f"{dev.url}/jobs")
+    expect(tab(page, "Deleted")).to_have_text(re.compile(r"\d"), timeout=30_000)  # it is counted last
+    expect(tab(page, "Never ran")).to_have_text("")

@@ -25,7 +25,7 @@ export let statsLoad: Loaded<Stats> | null = null;
 const isRailOpen = signal(false);
 
 export function Shell({ children }: { children: ComponentChildren }) {
-  const loaded = useLoad<Stats>("/stats", { when: (change) => change.runs.length > 0, restMs: 3000, everyMs: 10_000 });
+  const loaded = useLoad<Stats>("/stats", { when: (change) => change.runs.length > 0 || change.jobs.length > 0, restMs: 3000, everyMs: 10_000 });
   statsLoad = loaded;
   const me = useLoad<WhoAmI>("/whoami");
   useEffect(() => {
