@@ -6,7 +6,9 @@ from typing import Any
 
 import httpx2
 import msgspec
+import pytest
 
+from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
@@ -158,3 +160,31 @@ async def test_letters_of_another_tenant_are_not_replayed(api: Api, store: Store
     answer = await api.post("/dead-letters:replay", headers={"X-Horae-Tenant": "other"})
 
     assert answer.json()["count"] == 0
+
+
+@pytest.mark.parametrize("old", [None, "\x1b[31mboom\x1b[0m\tat \u2028\x07", ""])
+async def test_any_group_that_is_told_can_be_replayed_and_discarded(
+    api: Api, store: Store, world: World, clock: StoreClock, old: str | None
+):
+    await create(api, retries=0)
+    made = []
+    for _ in range(3):
+        made.append(await run_now(api))
+        await end(store, await world.claim(), "failed", reason="exception", error="\x1b[31mboom\x1b[0m\n\x1b[0m")
+        await clock.advance(1)
+
+    def kept_before() -> Any:
+        yield Statement("UPDATE dead_letters SET fingerprint = :old")(old=old)
+
+    if old is not None:
+        await store.database.run(Transaction(kept_before))
+
+    [group] = (await api.get("/dead-letters:groups")).json()["groups"]
+    assert (group["error"], group["runs"]) == ("boom" if old is None else old, 3)
+    which = {"job": group["job_id"], "error": group["error"]}
+    listed = (await api.get("dead-letters", params=which)).json()["dead_letters"]
+    dry = await api.post("/dead-letters:replay", json={"filter": which, "dry_run": True})
+    single = await api.post("/dead-letters:discard", json={"filter": which, "expected_count": 3})
+    assert {run["run_id"] for run in listed} == {*made}
+    assert dry.json()["replay_of"] == made
+    assert single.json()["run_ids"] == made

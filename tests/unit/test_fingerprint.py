@@ -12,6 +12,9 @@ from horae.core.fingerprint import LONGEST, fingerprint
         ("run 01a1e16d-4ce0-8c0f-a8a6-daac74c05915 at 2026-11-16T03:04:05.1Z", "run … at …"),
         ("exit code 1\nPOST /sync\n503 Service Unavailable\n", "exit code 1: 503 Service Unavailable"),
         ("  spaces\t and\0 more ", "spaces and more"),
+        ("\x1b[1;31mboom\x1b[0m of \x1b]0;title\x07it\x1b(B\x9b0m", "boom of it"),
+        ("\x1b[31m\nloud\x07 and\x08 clear", "loud and clear"),
+        ("exit code 1\nso\x1b[32mit\x1b[0m\n\x1b[0m", "exit code 1: soit"),
         ("x" * 1000, "x" * LONGEST),
     ],
 )

@@ -28,6 +28,8 @@ type Shared = { ask: true } | { bye: true } | { key: string; tenant: string };
 /** Between tabs of this origin alone; nothing of it is stored. */
 const tabs = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel("horae.key");
 const HAND_OVER_MS = 300;
+/** A busy tab answers later: the page for signing in, shown meanwhile, goes away by itself. */
+const LATE_MS = 5000;
 let borrowing: Promise<boolean> | null = null;
 let take: ((shared: { key: string; tenant: string }) => void) | null = null;
 tabs?.addEventListener("message", ({ data }: MessageEvent<Shared>) => {
@@ -51,11 +53,15 @@ export function signOut(isAsked = true): void {
 function borrowed(): Promise<boolean> {
   borrowing ??= new Promise<boolean>((resolve) => {
     const timer = setTimeout(() => resolve(false), HAND_OVER_MS);
+    const late = setTimeout(() => (take = null), LATE_MS);
     take = (shared) => {
       take = null;
       clearTimeout(timer);
+      clearTimeout(late);
+      if (key.value) return;
       if (!tenant.value) setTenant(shared.tenant);
       setKey(shared.key);
+      needsKey.value = false;
       resolve(true);
     };
     tabs ? tabs.postMessage({ ask: true }) : resolve(false);
@@ -84,6 +90,7 @@ let aheadMs = 1000;
 
 export async function open(path: string, init: RequestInit = {}): Promise<Response> {
   let answer: Response;
+  const sent = key.value;
   try {
     answer = await fetch(path.startsWith("/") && !path.startsWith(BASE) ? BASE + path : path, {
       ...init,
@@ -97,7 +104,9 @@ export async function open(path: string, init: RequestInit = {}): Promise<Respon
   if (told) aheadMs = told + 1000 - Date.now();
   if (answer.ok) return answer;
   const problem = await readProblem(answer);
-  if (answer.status === 401 && !key.value && (await borrowed()) && key.value) return open(path, init);
+  // What was asked before there was a key, and is refused after another request got one, is asked again with it.
+  if (answer.status === 401 && !key.value) await borrowed();
+  if (answer.status === 401 && key.value && key.value !== sent) return open(path, init);
   if (answer.status === 401) needsKey.value = true;
   throw new ApiError(problem);
 }

@@ -1,6 +1,9 @@
 // Times as people read them: relative where it decides, absolute one glance away, the zone always printed.
 import { computed, signal } from "@preact/signals";
 
+/** So late may a run start, and be on time. */
+export const TARGET_MS = 1000;
+
 export const now = signal(Date.now());
 setInterval(() => {
   if (!document.hidden) now.value = Date.now();

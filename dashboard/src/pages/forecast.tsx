@@ -71,8 +71,10 @@ function Week({ data, picked }: { data: ForecastAnswer; picked: number }) {
           ...Array.from({ length: 24 }, (_, i) => {
             const at = hours.get(i);
             const n = at === undefined ? 0 : (runs.get(at) ?? 0);
-            const words = at === undefined ? "outside" : `${key} ${String(i).padStart(2, "0")}:00, ${plural(n, "run")}`;
-            return <button key={`${key}${i}`} type="button" disabled={at === undefined} data-heat={heat(n)} aria-label={words} title={words} aria-pressed={picked === at} onClick={() => setParams({ hour: String(at), minute: null })}>{n ? (n > 999 ? `${(n / 1000).toFixed(1).replace(".0", "")}k` : n) : ""}</button>;
+            const shown = n > 999 ? `${(n / 1000).toFixed(1).replace(".0", "")}k` : String(n);
+            // What is read aloud holds what is seen: who speaks to the page says that.
+            const words = at === undefined ? "outside" : `${key} ${String(i).padStart(2, "0")}:00, ${n > 999 ? `${shown} runs: ${n.toLocaleString("en")}` : plural(n, "run")}`;
+            return <button key={`${key}${i}`} type="button" disabled={at === undefined} data-heat={heat(n)} aria-label={words} title={words} aria-pressed={picked === at} onClick={() => setParams({ hour: String(at), minute: null })}>{n ? shown : ""}</button>;
           }),
         ])}
       </div>

@@ -8,7 +8,7 @@ import { count, plural, scheduleText } from "../lib/words";
 import type { JobAnswer, JobList } from "../types";
 import { pauseJob, resumeJob, runNow, WhyDialog, whyAsked, wordOf } from "../parts/actions";
 import { BulkDialog, type BulkWork } from "../parts/bulk";
-import { useCounts } from "../parts/counts";
+import { countWords, useCounts } from "../parts/counts";
 import { Export } from "../parts/export";
 import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
 import { Strip, stripOf, stripTurn, wantStrips } from "../parts/strip";
@@ -18,8 +18,8 @@ import { type Column, Table, usePages } from "../parts/table";
 import { Act, Badge, Command, Count, Empty, Time, tell } from "../parts/ui";
 
 const TABS: [string, string, string][] = [["All", "", ""], ["Failing", "health", "failing"], ["Late", "health", "late"], ["Never ran", "health", "never_run"], ["Active", "status", "active"], ["Paused", "status", "paused"], ["Due in 1 h", "due", "1h"], ["Completed", "status", "completed"], ["Deleted", "status", "deleted"]];
-const COUNTED = Object.fromEntries(TABS.filter(([, name]) => name === "status" || name === "health").map(([word, name, value]) => [word, `/jobs?${name}=${name === "status" ? STATUS[value] ?? value.toUpperCase() : value}`]));
 const QUICK = ["status", "due", "health"];
+const statusOf = (value: string) => STATUS[value] ?? value.toUpperCase();
 const VALUES = { status: ["active", "paused", "completed", "deleted"], health: ["failing", "late", "never_run"], type: ["http", "shell", "python", "custom", "noop"], priority: ["HIGH", "MEDIUM", "LOW"], due: ["1h", "24h", "today", "7d"], label: ["team:"] };
 const MOST = 10_000;
 type Known = Pick<JobAnswer, "job_id" | "name" | "status">;
@@ -80,8 +80,20 @@ export function Jobs() {
     tell(`${plural(found.length, "job")} selected${cursor ? `; ${MOST.toLocaleString("en")} is the most at once` : ""}.`);
   }
 
-  const counts = useCounts(COUNTED, !pages.isFirst.value);
-  const total = stats.value && count(stats.value.jobs, stats.value.counted_up_to);
+  // Each tab with what else is asked for, since that stays when it is chosen.
+  const paths = useMemo(() => {
+    const others = toQuery({ ...filter, values: Object.fromEntries(Object.entries(filter.values).filter(([name]) => !QUICK.includes(name))) }, "q");
+    const counted = TABS.filter(([, name]) => name === "status" || name === "health" || (!name && Object.keys(others).length > 0));
+    return Object.fromEntries(counted.map(([word, name, value]) => [word, `/jobs${query({ ...others, ...(name && { [name]: name === "status" ? statusOf(value) : value }) })}`]));
+  }, [text]);
+  const counts = useCounts(paths, !pages.isFirst.value && !filter.problems.length, pages.readAt.value);
+  const isPicked = (name: string, value: string) => (name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each]));
+  const wordsOf = (word: string, name: string, value: string) => {
+    const rows = pages.rows.value;
+    const shown = name === "status" ? rows.filter((job) => job.status === statusOf(value)).length : name ? (isPicked(name, value) ? rows.length : 0) : rows.filter((job) => job.status !== "CANCELLED").length;
+    if (word !== "All" || word in paths) return countWords(counts[word], shown);
+    return stats.value && count(Math.max(stats.value.jobs, shown), stats.value.counted_up_to);
+  };
   const turn = stripTurn.value;
   void turn;
   const setFilter = (next: string, isSameStep = false) => setParams({ f: next || null }, isSameStep);
@@ -102,7 +114,7 @@ export function Jobs() {
       <div class="page-head"><div><h1>Jobs</h1></div><div class="page-actions"><a class="button" href="/import" title={whyNot("createJobs")}>Import a crontab</a><a class="button primary" href="/jobs/new" title={whyNot("createJob")}>New job</a></div></div>
       <FilterBox text={text} known={JOB_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/jobs${asked}`} field="jobs" name="jobs" />} placeholder="name, status:paused, label:team:ads, type:http, queue:…, due:1h" />
       <div class="row" role="group" aria-label="Quick filters">
-        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={name ? filter.values[name]?.toLowerCase() === value : !QUICK.some((each) => filter.values[each])} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}{(!name || word in counts) && <Count words={name ? counts[word] : total} />}</button>)}
+        {TABS.map(([word, name, value]) => <button key={word} type="button" class="chip" aria-pressed={isPicked(name, value)} onClick={() => setFilter(withPart(QUICK.reduce((left, each) => withPart(left, each, ""), typedFilter.value), name, value))}>{word}{name !== "due" && <Count words={wordsOf(word, name, value)} />}</button>)}
       </div>
       {filter.problems.length > 0 ? <UnreadFilter /> : <><FreshLine words={fresh.size ? plural(fresh.size, "new job") : ""} onShow={() => { setFresh(new Set()); void pages.reload(); }} />
       <Table label="Jobs" pages={pages} columns={columns} rowKey={(job) => job.job_id} rowName={(job) => job.name} sort={sort} onSort={(next) => setParams({ sort: next })} selected={selected} onSelect={setSelected} rowHeight={50} cardHeight={92}

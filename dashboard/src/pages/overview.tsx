@@ -10,39 +10,45 @@ import { type Group, useDeadGroups } from "../parts/deadgroups";
 import { DemoNote } from "../parts/demo";
 import { Icon } from "../parts/icons";
 import { Changes, NextHour, QueuePanel, RunningNow, Series } from "../parts/panels";
-import { stats as shared, statsLoad, useTitle } from "../parts/shell";
+import { stats as standing, statsLoad, useTitle } from "../parts/shell";
 import { type Steady, useSteady } from "../parts/steady";
 import { Act, Panel } from "../parts/ui";
-import type { Shape } from "../lib/words";
+import type { Shape, StateWord } from "../lib/words";
 import { Start } from "./start";
 
 const HOUR = 3_600_000;
 
 type Item = { key: string; rank: number; shape: Shape; tone: string; name: string; href: string; what: string; cause: string; job?: string; jobId?: string; at?: string; since: number };
+/** `all`: where those of all its jobs are. */
+type Cause = Item & { n: number; jobs: Map<string, string>; all: string };
 const ALL = {};
-type Found = { dead: Group[]; odd: Run[]; queues: QueueList["queues"]; workers: WorkerList["workers"] };
+const LOOKED_AT = 200;
+type Odd = { runs: Run[]; isMore: boolean };
+type Found = { dead: Group[]; odd: Run[]; isMore: boolean; queues: QueueList["queues"]; workers: WorkerList["workers"] };
 
 export function Overview() {
-  const stats = shared.value;
+  const stats = standing.value;
   const isEmpty = stats?.jobs === 0 && !stats.dead_letters;
   const changed = { when: (change: Change) => change.runs.some((run) => run.status !== "SUCCEEDED" && run.status !== "RUNNING"), restMs: 4000, everyMs: 15_000 };
-  const dead = useDeadGroups(ALL, 20);
-  const odd = useLoad<Run[]>("odd", changed, readOdd);
+  const dead = useDeadGroups(ALL, LOOKED_AT);
+  const odd = useLoad<Odd>("odd", changed, readOdd);
   const queues = useLoad<QueueList>("/queues", { when: (change) => change.runs.length > 0, restMs: 4000, everyMs: 15_000 });
   const workers = useLoad<WorkerList>("/workers", { everyMs: 15_000 });
   // What is counted over many runs is asked for after these.
   const isThere = [odd, queues, workers].every((part) => part.data.value ?? part.problem.value) && !!(dead.groups ?? dead.problem);
-  const found = { dead: dead.groups ?? [], odd: odd.data.value ?? [], queues: queues.data.value?.queues ?? [], workers: workers.data.value?.workers ?? [] };
+  const isMore = (dead.whole?.group_count ?? 0) > (dead.groups?.length ?? 0) || !!odd.data.value?.isMore;
+  const found = { dead: dead.groups ?? [], odd: odd.data.value?.runs ?? [], isMore, queues: queues.data.value?.queues ?? [], workers: workers.data.value?.workers ?? [] };
   const items = isThere ? attention(found, stats) : [];
   const steady = useSteady(isThere ? items : null, (item) => item.key, dead.source, `${!!stats} ${isEmpty}`, !dead.isWhole);
   // As whole as what could be read lets it be.
   const shown = { ...odd, data: { value: isThere ? true : null }, problem: { value: dead.problem ?? odd.problem.value ?? queues.problem.value ?? workers.problem.value }, reload: () => { dead.reload(); [odd, queues, workers].forEach((part) => part.reload()); } } as Loaded<boolean>;
-  useTitle(items.length ? `${items.length} to look at` : "", "Overview");
+  const size = `${items.length}${isMore ? "+" : ""}`;
+  useTitle(items.length ? `${size} to look at` : "", "Overview");
   if (isEmpty) return <Start />;
   return (
     <>
       <h1 class="visually-hidden">Overview</h1>
-      <Panel title={<>Needs attention {items.length > 0 && <span class="dim">({items.length})</span>}</>} from={shown} rows={3} actions={<Waiting steady={steady} />}>{() => <Attention items={items.length ? steady.shown : []} isWaiting={steady.waiting.length > 0} />}</Panel>
+      <Panel title={<>Needs attention {items.length > 0 && <span class="dim">({size})</span>}</>} from={shown} rows={3} actions={<Waiting steady={steady} />}>{() => <Attention items={items.length ? steady.shown : []} isWaiting={steady.waiting.length > 0} isMore={isMore} />}</Panel>
       <Standing isThere={isThere} />
       <Series isWanted={isThere} />
       <div class="grid">
@@ -56,30 +62,28 @@ export function Overview() {
   );
 }
 
-async function readOdd(_: string, signal: AbortSignal): Promise<Run[]> {
+async function readOdd(_: string, signal: AbortSignal): Promise<Odd> {
   const since = enc(new Date(Date.now() - 24 * HOUR).toISOString());
   const found = await Promise.all(["SKIPPED", "UNKNOWN"].map((status) => get<RunList>(`/runs?status=${status}&due_after=${since}&limit=100`, signal)));
-  return found.flatMap((each) => each.runs);
+  return { runs: found.flatMap((each) => each.runs), isMore: found.some((each) => each.next_cursor) };
 }
 
+/** One row for each cause, however many jobs it has hit. */
 function attention(found: Found, stats: Stats | null): Item[] {
-  const items = new Map<string, Item & { n: number }>();
-  const add = (run: Run, rank: number) => {
-    const state = runState(run.status, run.reason);
-    const cause = reasonWords(run.reason);
-    const key = `${run.job_name} ${cause} ${state.word}`;
-    const at = ms(run.scheduled_for);
+  const items = new Map<string, Cause>();
+  const add = (state: StateWord, rank: number, cause: string, job: { job_id: string; job_name: string }, n: number, first: string, last: string, href: string, all: string) => {
+    const key = `${state.word} ${cause}`;
     const known = items.get(key);
-    if (known) {
-      known.n += 1;
-      known.since = Math.min(known.since, at);
-      return;
-    }
-    items.set(key, { key, rank, shape: state.shape, tone: state.tone, name: run.job_name, href: `/runs/${run.run_id}`, what: state.word.toLowerCase(), cause, job: run.job_name, jobId: run.job_id, at: run.scheduled_for, since: at, n: 1 });
+    const since = Math.min(known?.since ?? Infinity, ms(first));
+    const jobs = (known?.jobs ?? new Map<string, string>()).set(job.job_id, job.job_name);
+    if (known) items.set(key, { ...known, n: known.n + n, since, jobs, at: known.at! < last ? last : known.at });
+    else items.set(key, { key, rank, shape: state.shape, tone: state.tone, name: job.job_name, href, all, what: state.word.toLowerCase(), cause, job: job.job_name, jobId: job.job_id, at: last, since, n, jobs });
   };
-  const dead = runState("FAILED");
-  for (const group of found.dead) items.set(`${group.job_id} ${group.error}`, { key: `${group.job_id} ${group.error}`, rank: 2, shape: dead.shape, tone: dead.tone, name: group.job_name, href: `/dead-letters?f=${enc(`job:${group.job_id}`)}`, what: dead.word.toLowerCase(), cause: errorWords(group.error), job: group.job_name, jobId: group.job_id, at: group.last_due, since: ms(group.first_due), n: group.runs });
-  for (const run of found.odd) if (run.status === "UNKNOWN" || runState(run.status, run.reason).word === "Missed") add(run, 3);
+  for (const group of found.dead) add(runState("FAILED"), 2, errorWords(group.error), group, group.runs, group.first_due, group.last_due, `/dead-letters?f=${enc(`job:${group.job_id}`)}`, "/dead-letters");
+  for (const run of found.odd) {
+    const state = runState(run.status, run.reason);
+    if (run.status === "UNKNOWN" || state.word === "Missed") add(state, 3, reasonWords(run.reason), run, 1, run.scheduled_for, run.scheduled_for, `/runs/${run.run_id}`, `/runs?f=${enc(`status:${run.status.toLowerCase()}`)}`);
+  }
   const alive = found.workers.filter((worker) => worker.state !== "lost");
   const others: Item[] = [];
   for (const line of waitingLines(stats)) {
@@ -90,8 +94,15 @@ function attention(found: Found, stats: Stats | null): Item[] {
     others.push({ key: `q ${line.queue} ${line.needs}`, rank: able.length ? 4 : 1, shape: "bars", tone: "queued", name: `queue ${line.queue}`, href: `/queues?f=${enc(line.queue)}`, what: `${count(line.queued)} waiting, oldest ${span(line.oldest * 1000)}`, cause, since: now.peek() - line.oldest * 1000 });
   }
   if (found.workers.length && !alive.length) others.push({ key: "workers", rank: 0, shape: "broken", tone: "dead", name: "workers", href: "/workers", what: "none is up", cause: "nothing can run until one is started", since: 0 });
-  const grouped = [...items.values()].map((item) => ({ ...item, what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""}${item.n > 1 ? `, first ${relative(item.since, now.peek())}` : ` ${relative(item.since, now.peek())}`}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
+  const grouped = [...items.values()].map((item) => ({ ...item, ...shared(item, found.isMore), what: `${item.what}${item.n > 1 ? ` ×${item.n}` : ""}${item.n > 1 ? `, first ${relative(item.since, now.peek())}` : ` ${relative(item.since, now.peek())}`}`, rank: item.rank - Math.min(0.9, item.n / 1000) }));
   return [...grouped, ...others].sort((a, b) => a.rank - b.rank || a.since - b.since);
+}
+
+/** What stands in the row of a cause that more than one job has. */
+function shared({ jobs, cause, what, all }: Cause, isMore: boolean): Partial<Item> {
+  if (jobs.size < 2) return {};
+  const names = [...jobs.values()];
+  return { name: cause || `runs ${what}`, href: all, job: undefined, cause: `${jobs.size}${isMore ? "+" : ""} jobs: ${names.slice(0, 3).join(", ")}${names.length > 3 ? ", …" : ""}` };
 }
 
 /** Those that wait for long, one for each queue and need, whatever the priority. */
@@ -112,7 +123,7 @@ function Waiting({ steady }: { steady: Steady<Item> }) {
   return first ? <button type="button" class="new-pill" onClick={steady.show}><span class="clip">{steady.waiting.length} new: {first.name}, show</span></button> : null;
 }
 
-function Attention({ items, isWaiting }: { items: Steady<Item>["shown"]; isWaiting: boolean }) {
+function Attention({ items, isWaiting, isMore }: { items: Steady<Item>["shown"]; isWaiting: boolean; isMore: boolean }) {
   if (!items.length && isWaiting) return <p>Nothing needed you until a moment ago.</p>;
   if (!items.length) return <p class="calm"><Icon shape="tick" /> Nothing needs you.</p>;
   return (
@@ -131,7 +142,7 @@ function Attention({ items, isWaiting }: { items: Steady<Item>["shown"]; isWaiti
           </li>
         ))}
       </ul>
-      {items.length > 10 && <p class="dim">and {items.length - 10} more. <a href="/dead-letters">All dead letters</a></p>}
+      {items.length > 10 && <p class="dim">and {items.length - 10}{isMore ? " or more" : " more"}. <a href="/dead-letters">All dead letters</a></p>}
     </>
   );
 }

@@ -7,7 +7,7 @@ import { absolute, ms, zoneOf } from "../lib/time";
 import { fingerprint, plural, REASONS } from "../lib/words";
 import type { Run, RunList } from "../types";
 import { BulkDialog, type BulkWork } from "../parts/bulk";
-import { useCounts } from "../parts/counts";
+import { countWords, useCounts } from "../parts/counts";
 import { Export } from "../parts/export";
 import { FilterBox, typedFilter, UnreadFilter } from "../parts/filterbox";
 import { useNamed } from "../parts/named";
@@ -38,8 +38,11 @@ export function Runs() {
   const [rows, setRows] = useState<Run[]>([]);
   useTitle(filter.values.status ? `${filter.values.status} runs` : "Runs");
   useEffect(() => setSelected(new Set()), [asked]);
-  const since = useMemo(() => new Date(Date.now() - 7 * 86_400_000).toISOString(), []);
-  const paths = Object.fromEntries(TABS.filter(([, value]) => value && value !== "succeeded").map(([word, value]) => [word, `/runs${query({ status: STATUS[value] ?? value.toUpperCase(), due_after: since })}`]));
+  // Each tab with what else is asked for, since that stays when it is chosen.
+  const paths = useMemo(() => {
+    const others = toQuery({ ...filter, words: "", values: { ...values, status: "" } }, "job");
+    return Object.fromEntries(TABS.filter(([, value]) => value && value !== "succeeded").map(([word, value]) => [word, `/runs${query({ ...others, status: STATUS[value] ?? value.toUpperCase() })}`]));
+  }, [text, isBounded, named.id]);
   const counts = useCounts(paths, rows.length > 0 && isBounded);
   const setFilter = (next: string, isSameStep = false) => setParams({ f: next || null }, isSameStep);
   const picked = rows.filter((run) => selected.has(run.run_id));
@@ -48,7 +51,7 @@ export function Runs() {
       <div class="page-head"><div><h1>Runs</h1><p class="dim">{isBounded ? <>Due in the last 7 days. <button type="button" class="plain small" onClick={() => setParams({ all: "1" })}>Look further back</button></> : filter.values.due ? `Due: ${filter.values.due}.` : <>All that are kept. <button type="button" class="plain small" onClick={() => setParams({ all: null })}>Only the last 7 days</button></>}</p></div>
         <div class="page-actions"><button type="button" aria-pressed={isGrouped} onClick={() => setParams({ group: isGrouped ? null : "error" })}>{isGrouped ? "As a list" : "Group by error"}</button></div></div>
       <FilterBox text={text} known={RUN_FILTERS} values={VALUES} onChange={setFilter} extra={<Export path={`/runs${asked}`} field="runs" name="runs" />} placeholder="part of a job’s name, status:dead, job:…, reason:timeout, queue:…, worker:…, due:24h" />
-      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(typedFilter.value, "status", value))}>{word}{isBounded && word in counts && <Count words={counts[word]} />}</button>)}</div>
+      <div class="row" role="group" aria-label="Quick filters">{TABS.map(([word, value]) => <button key={word} type="button" class="chip" aria-pressed={(filter.values.status ?? "").toLowerCase() === value} onClick={() => setFilter(withPart(typedFilter.value, "status", value))}>{word}{isBounded && word in counts && <Count words={countWords(counts[word])} />}</button>)}</div>
       {isUnread ? <UnreadFilter /> : named.instead ? named.instead : isGrouped ? <Groups asked={asked} /> : (
         <RunTable path={`/runs${asked}`} selected={selected} onSelect={setSelected} onRows={setRows}
           empty={text ? <Empty title="No run matches this filter"><button type="button" onClick={() => setFilter("")}>Clear the filter</button></Empty> : <Empty title="No runs yet"><a href="/jobs">Look at the jobs, or run one now</a></Empty>} />

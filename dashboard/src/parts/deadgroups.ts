@@ -1,7 +1,7 @@
 // Dead runs by cause: those of the last day at once, the whole set when it has been counted, however large it is.
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, query } from "../lib/api";
-import type { Change } from "../lib/live";
+import { type Change, onChange } from "../lib/live";
 import { type Loaded, useLoad } from "../lib/load";
 import type { DeadGroups, Problem } from "../types";
 
@@ -45,4 +45,33 @@ function merged(recent: DeadGroups, whole: DeadGroups | null): Group[] {
     else if (older) found.set(groupKey(old), { ...old, runs: older, by_age: { ...old.by_age, hour: 0, day: 0 } });
   }
   return [...found.values()].sort((a, b) => ofDay(b) - ofDay(a) || b.runs - a.runs || (a.last_due < b.last_due ? 1 : -1));
+}
+
+const ASKED_AT_ONCE = 6;
+const KEPT_MS = 60_000;
+
+/** Of each of these jobs its largest cause, and how many there are: asked job by job, since among all groups theirs may be the smallest. `turn`: what they were read with. */
+export function useCauses(ids: string[], turn: unknown): Map<string, DeadGroups> {
+  const [known, setKnown] = useState(new Map<string, DeadGroups>());
+  const readAt = useRef(new Map<string, number>());
+  useEffect(() => onChange((change) => {
+    if (change.isGap) readAt.current.clear();
+    for (const run of change.runs) if (run.status !== "RUNNING") readAt.current.delete(run.job_id);
+  }), []);
+  useEffect(() => {
+    const abort = new AbortController();
+    const wanted = ids.filter((id) => Date.now() - (readAt.current.get(id) ?? 0) > KEPT_MS);
+    async function read(): Promise<void> {
+      for (let id = wanted.shift(); id && !abort.signal.aborted; id = wanted.shift()) {
+        const [of, at] = [id, Date.now()];
+        const found = await get<DeadGroups>(`/dead-letters:groups${query({ job: of, limit: 1 })}`, abort.signal).catch(() => null);
+        if (!found || abort.signal.aborted) continue;
+        readAt.current.set(of, at);
+        setKnown((all) => new Map(all).set(of, found));
+      }
+    }
+    for (let i = 0; i < ASKED_AT_ONCE; i += 1) void read();
+    return () => abort.abort();
+  }, [ids.join(" "), turn]);
+  return known;
 }

@@ -45,12 +45,15 @@ function cutOf(lines: string[]): string {
   return `This log is cut: of each attempt the first MiB is kept${more ? `, and ${size(Number(more[1]))} more were not` : "; what came after it was not"}.`;
 }
 
+/** The line that the address names; 0 where it names none. */
+const lineNamed = (): number => Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+
 export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) {
   const attempt = param("attempt");
   const text = useMemo(() => new Text(), [run.run_id, attempt]);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [phase, setPhase] = useState<"reading" | "following" | "over">("reading");
-  const [isFollowing, setFollowing] = useState(!isOver);
+  const [isFollowing, setFollowing] = useState(!lineNamed());
   const [isWrapped, setWrapped] = useState(false);
   const [isFull, setFull] = useState(false);
   const [word, setWord] = useState("");
@@ -66,6 +69,8 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
     const abort = new AbortController();
     setProblem(null);
     setPhase("reading");
+    // What a run said last tells how it ended.
+    setFollowing(!lineNamed());
     const only = attempt ? `attempt=${enc(attempt)}` : "";
     async function read(): Promise<void> {
       if (isOver) {
@@ -111,7 +116,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
     if (element && isFollowing) element.scrollTop = element.scrollHeight;
   }, [turn, isFollowing]);
   useEffect(() => {
-    const line = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+    const line = lineNamed();
     if (line && box.current && lines.length >= line) {
       setFollowing(false);
       goTo((line - 4) * LINE);
@@ -136,7 +141,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
   const scrolled = () => {
     const element = box.current!;
     const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < LINE * 2;
-    if (!isOver && isAtEnd !== isFollowing && phase === "following") setFollowing(isAtEnd);
+    if (isAtEnd !== isFollowing && phase !== "over") setFollowing(isAtEnd);
     const { bar, top } = exact.current;
     setPlace({ top: isScaled && element.scrollTop === bar ? top : element.scrollTop * scale, height: element.clientHeight });
   };
@@ -151,7 +156,7 @@ export function Log({ run, isOver }: { run: RunWithAttempts; isOver: boolean }) 
   const from = isWrapped ? Math.max(0, lines.length - 2000) : Math.max(0, Math.floor(place.top / LINE) - 20);
   const to = isWrapped ? lines.length : Math.min(lines.length, Math.ceil((place.top + place.height) / LINE) + 20);
   const shift = isScaled ? (exact.current.top === place.top ? exact.current.bar : place.top / scale) : 0;
-  const here = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+  const here = lineNamed();
   const cut = useMemo(() => cutOf(lines), [turn, phase]);
   const attempts = run.attempts.map((each) => each.attempt_number);
   return (

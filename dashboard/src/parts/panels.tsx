@@ -1,14 +1,13 @@
 // What stands under the attention list: throughput, lateness, queues, the next hour, what runs, what changed. Rows keep their places.
 import { enc, get } from "../lib/api";
 import { type Loaded, useLoad } from "../lib/load";
-import { clock, ms, now, span, zoneOf } from "../lib/time";
+import { clock, ms, now, span, TARGET_MS, zoneOf } from "../lib/time";
 import { count, plural } from "../lib/words";
 import type { Forecast, JobList, QueueList, RunList, Series as SeriesAnswer } from "../types";
 import { Chart, type Line } from "./chart";
 import { HeadPill, useAttended, useSteady } from "./steady";
 import { Badge, Panel, Time } from "./ui";
 
-const TARGET_MS = 1000;
 const HOUR = 3_600_000;
 
 type SeriesData = { times: number[]; throughput: Line[]; lateness: Line[]; words: string; late: string };

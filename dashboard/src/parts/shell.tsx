@@ -1,16 +1,17 @@
 // What stands around every page: the rail, the bar with search, live, zone, theme and help.
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { needsKey, setKey, setTenant, tenant, whoami } from "../lib/api";
 import { freshAt, isPaused, state, togglePause } from "../lib/live";
 import { type Loaded, useLoad } from "../lib/load";
 import { go, path } from "../lib/route";
-import { setZone, span, ZONE_WORDS, type ZoneMode, zoneMode } from "../lib/time";
+import { setZone, span, TARGET_MS, ZONE_WORDS, type ZoneMode, zoneMode } from "../lib/time";
 import { count } from "../lib/words";
 import type { Stats, TenantList, WhoAmI } from "../types";
 import { isHelpOpen, KEYS } from "./keys";
 import { isPaletteOpen } from "./palette";
+import { isNarrow } from "./table";
 import { nextTheme, theme } from "./theme";
 import { Dialog, said, StaleBand, Time } from "./ui";
 
@@ -24,7 +25,7 @@ export let statsLoad: Loaded<Stats> | null = null;
 const isRailOpen = signal(false);
 
 export function Shell({ children }: { children: ComponentChildren }) {
-  const loaded = useLoad<Stats>("/stats", { when: (change) => change.runs.length > 0, restMs: 3000, everyMs: 10_000 });
+  const loaded = useLoad<Stats>("/stats", { when: (change) => change.runs.length > 0 || change.jobs.length > 0, restMs: 3000, everyMs: 10_000 });
   statsLoad = loaded;
   const me = useLoad<WhoAmI>("/whoami");
   useEffect(() => {
@@ -41,6 +42,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
     isRailOpen.value = false;
   }, [path.value]);
   const dead = loaded.data.value?.dead_letters ?? 0;
+  const awayAt = useRef(0);
+  awayAt.current = state.value === "reconnecting" ? awayAt.current || Date.now() : 0;
+  const isKnown = !loaded.problem.value && loaded.readAt.value > awayAt.current;
+  const health = <Health stats={loaded.data.value} isKnown={isKnown} />;
   useIcon(dead, loaded.data.value);
   return (
     <div class="shell">
@@ -53,9 +58,11 @@ export function Shell({ children }: { children: ComponentChildren }) {
             {href === "/dead-letters" && dead > 0 && <span class="pip">{count(dead)}<span class="visually-hidden"> dead runs</span></span>}
           </a>
         ))}
+        {/* What the bar has no room for. */}
+        <div class="rail-foot">{health}{isNarrow.value && <ZoneSwitch />}</div>
       </nav>
       <div class="main">
-        <TopBar stats={loaded.data.value} />
+        <TopBar health={health} />
         <StaleBand isDown={loaded.problem.value?.status === 0} />
         <main id="main" tabIndex={-1}>{children}</main>
       </div>
@@ -67,33 +74,41 @@ export function Shell({ children }: { children: ComponentChildren }) {
 
 const isAt = (href: string) => (href === "/" ? path.value === "/" : path.value === href || path.value.startsWith(`${href}/`));
 
-function TopBar({ stats }: { stats: Stats | null }) {
+function TopBar({ health }: { health: ComponentChildren }) {
   return (
     <header class="top">
       <button type="button" class="plain phone-only" aria-label="Pages" aria-expanded={isRailOpen.value} onClick={() => (isRailOpen.value = !isRailOpen.value)}>☰</button>
       <button type="button" class="find" onClick={() => (isPaletteOpen.value = true)}><span>Find a job, a run, a page…</span><kbd>Ctrl K</kbd></button>
       <span class="grow wide-only" />
-      <Health stats={stats} />
+      {health}
       <TenantSwitch />
       <LiveButton />
-      <select class="wide-only" aria-label="Time zone" value={zoneMode.value} onChange={(event) => setZone(event.currentTarget.value as ZoneMode)}>
-        {(Object.keys(ZONE_WORDS) as ZoneMode[]).map((mode) => <option key={mode} value={mode}>{ZONE_WORDS[mode]}</option>)}
-      </select>
+      {!isNarrow.value && <ZoneSwitch />}
       <button type="button" class="plain" onClick={nextTheme} title="Theme (t)" aria-label={`Theme: ${theme.value}. Change`}>{theme.value === "dark" ? "☾" : theme.value === "light" ? "☀" : "◐"}</button>
       <button type="button" class="plain wide-only" onClick={() => (isHelpOpen.value = true)} title="Keys (?)" aria-label="Keyboard keys">?</button>
     </header>
   );
 }
 
+function ZoneSwitch() {
+  return (
+    <select aria-label="Time zone" value={zoneMode.value} onChange={(event) => setZone(event.currentTarget.value as ZoneMode)}>
+      {(Object.keys(ZONE_WORDS) as ZoneMode[]).map((mode) => <option key={mode} value={mode}>{ZONE_WORDS[mode]}</option>)}
+    </select>
+  );
+}
+
 /** How far behind the start of runs is: of those that waited, and of those that wait. */
-function Health({ stats }: { stats: Stats | null }) {
+function Health({ stats, isKnown }: { stats: Stats | null; isKnown: boolean }) {
   if (!stats) return null;
+  if (!isKnown) return <span class="health tone-retrying">Not known whether runs start</span>;
   const behind = [...stats.waiting].sort((a, b) => (b.oldest_seconds ?? 0) - (a.oldest_seconds ?? 0))[0];
   const oldest = behind?.oldest_seconds ?? 0;
   const late = stats.recent.lateness_ms.p95;
   if (!stats.workers.alive) return <a class="health tone-dead" href="/workers">No worker is up</a>;
   if (oldest > 30) return <a class="health tone-retrying" href="/queues">Behind: queue {behind.queue} waits {span(oldest * 1000)}</a>;
-  return <a class="health dim" href="/workers">On time{late !== null ? ` · p95 ${span(late)} late` : ""}</a>;
+  if (late !== null && late > TARGET_MS) return <a class="health tone-retrying" href="/queues">Late: p95 {span(late)}, target {span(TARGET_MS)}</a>;
+  return <a class="health dim" href="/workers">On time{late !== null ? ` · p95 ${span(late)}` : ""}</a>;
 }
 
 function LiveButton() {

@@ -6,6 +6,7 @@ import { whyNot } from "../lib/api";
 import { writeJson } from "../lib/json";
 import type { Loaded } from "../lib/load";
 import { freshAt, state as liveState } from "../lib/live";
+import { setParams } from "../lib/route";
 import { absolute, clock, ms, now, relative, zoneMode, zoneOf } from "../lib/time";
 import { jobState, reasonWords, runState } from "../lib/words";
 import type { Problem } from "../types";
@@ -37,6 +38,8 @@ export function Time({ at, zone, mode = "relative", seconds = true }: { at: stri
 }
 
 export function ProblemBox({ problem, retry }: { problem: Problem; retry?: () => void }) {
+  // What the server says to programs about headers is of no use to a person.
+  if (problem.status === 412) return <div class="problem" role="alert"><strong><Icon shape="cross" /> Somebody else saved this meanwhile</strong><p>Yours is not saved, and nothing that you wrote is lost.</p></div>;
   const isDenied = problem.status === 403;
   return (
     <div class={`problem ${isDenied ? "denied" : ""}`} role="alert">
@@ -202,6 +205,8 @@ export function Tabs({ tabs, at, onPick }: { tabs: [string, string][]; at: strin
     ((event.currentTarget as Element).querySelectorAll("button")[(index + step + tabs.length) % tabs.length] as HTMLElement).focus();
   };
   const box = useRef<HTMLDivElement>(null);
+  // A name in the address that is none of them is the first one.
+  useLayoutEffect(() => { if (!tabs.some(([name]) => name === at)) setParams({ tab: null }, true); }, [at]);
   // On a phone the chosen one may stand beyond the edge.
   useLayoutEffect(() => box.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "nearest" }), [at]);
   return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -22,17 +23,20 @@ from horae.api.query import (
 from horae.api.runs import page_answer
 from horae.api.standing import letter_group
 from horae.commands import MOST_REPLAYS, Commands
-from horae.core.checks import FIELDS, Check, integer, number, short_text
+from horae.core.checks import FIELDS, Check, integer, number, short_text, text
 from horae.core.errors import Fault, Invalid
+from horae.core.fingerprint import LONGEST
 from horae.core.job import PRIORITY_NUMBER
 from horae.ports import Letters, ViewStore
 
+# Any that the groups tell: of a run that told nothing it is empty, and older ones have what a command told a terminal.
+_ERROR = text(most=LONGEST, least=0, forbidden=re.compile("\0"), example="exit code 1")
 FILTER_FIELDS: dict[str, Check] = {
     "job": short_text,
     "queue": short_text,
     "priority": FIELDS["priority"][1],
     "reason": check_reason,
-    "error": short_text,
+    "error": _ERROR,
     "due_after": check_instant,
     "due_before": check_instant,
 }

@@ -9,6 +9,11 @@ import re
 LONGEST = 200
 # Of a text of megabytes only its ends are looked at.
 _LOOKED_AT = 4000
+# Colours, titles, and whatever else a command tells a terminal; then single control characters that are left.
+_ESCAPES = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]*(?:\x07|\x1b\\\\)?|[ -/]*[0-Z\\\\-~])|\x9b[0-?]*[ -/]*[@-~]"
+)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _VARYING = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{14,}|0x[0-9a-f]+|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?"
     r"|\b[0-9a-f]{16,}\b|\b\d{4,}\b|\b\d+(?:\.\d+){3}\b",
@@ -21,7 +26,8 @@ def fingerprint(error: str | None, reason: str | None) -> str:
     text = error or ""
     if len(text) > 2 * _LOOKED_AT:
         text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
-    lines = [line for each in text.splitlines() if (line := " ".join(each.replace("\0", " ").split()))]
+    bare = _ESCAPES.sub("", text)
+    lines = [line for each in bare.splitlines() if (line := " ".join(_CONTROL.sub(" ", each).split()))]
     if not lines:
         return reason or ""
     # What a command said last tells more than the number it ended with.
