@@ -18,7 +18,7 @@ export function Tenants() {
   return (
     <Panel title="Tenants" from={loaded} actions={<Act operation="createTenant" onClick={() => change(null, loaded.reload)}>New tenant</Act>}>
       {({ tenants }) => tenants.length === 0 ? <Empty title="One tenant, without limits"><p>Others have their own jobs, keys and limits; none sees another.</p></Empty> : (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Tenants"><table class="small-table">
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of tenants"><table class="small-table">
           <thead><tr><th scope="col">Tenant</th><th scope="col" class="right">Jobs</th>{LIMITS.slice(1).map(([name, word]) => <th scope="col" class="right" key={name}>{word}</th>)}<th scope="col" class="right">Weight</th><th scope="col">State</th><th scope="col">Actions</th></tr></thead>
           <tbody>{tenants.map((each) => <tr key={each.tenant}>
             <th scope="row">{each.tenant}{each.description && <div class="dim">{each.description}</div>}</th>

@@ -32,7 +32,7 @@ export function Workers() {
                   <td class={`tone-${tone}`}><Icon shape={shape as Shape} /> {isGone ? "gone" : worker.state}</td>
                   <td><a href={`/runs?f=${enc(`worker:${worker.worker_id} status:running`)}`}>{worker.running} of {worker.slots}</a><div><meter min={0} max={worker.slots || 1} value={worker.running} aria-label={`${worker.running} of ${worker.slots} slots in use`} /></div></td>
                   <td>{worker.queues.join(", ")}</td><td>{worker.needs.join(", ") || "–"}</td><td><Time at={worker.seen_at} /></td><td><Time at={worker.started_at} /></td>
-                  <td><Act operation="drainWorker" onClick={() => drain(worker, loaded.reload)} disabled={worker.state === "active" && !isGone ? "" : "Only an active worker can be drained."}>Drain</Act></td>
+                  <td>{worker.state === "active" && !isGone ? <Act operation="drainWorker" onClick={() => drain(worker, loaded.reload)}>Drain</Act> : <span class="dim">–</span>}</td>
                 </tr>
               );
             })}</tbody>
