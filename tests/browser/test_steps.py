@@ -69,7 +69,12 @@ def test_whole_numbers_of_any_length_are_shown_as_they_are(page: Page, dev: Serv
 
 
 def test_dead_letters_of_a_deleted_job_are_reached_from_the_overview(page: Page, dev: Server) -> None:
-    dies = {"type": "shell", "target": {"command": "echo the first of two is dead; exit 17"}, "retries": 0, "schedule": "@manual"}
+    dies = {
+        "type": "shell",
+        "target": {"command": "echo the first of two is dead; exit 17"},
+        "retries": 0,
+        "schedule": "@manual",
+    }
     dev.call("PUT", "/jobs/dead-twice", dies)
     dev.run("dead-twice")
     gone = dev.call("GET", "/jobs/dead-twice")["job_id"]
