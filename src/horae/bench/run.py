@@ -13,7 +13,7 @@ from horae.bench.place import Place
 from horae.bench.sizes import Size
 from horae.core.errors import HoraeError
 from horae.store.store import Store
-from horae.store.trials import SPAN, single
+from horae.store.trials import IS_ANY_LEFT, SPAN, single
 
 Told = Callable[[str], None]
 
@@ -92,11 +92,13 @@ async def drain_by(bench: Bench, count: int) -> tuple[float, float]:
         await _waiting(store, bench.size.jobs, waiting)
     async with fleet.workers(place.url, count) as started, place.beside() as database:
         for _ in range(DRAIN_SECONDS * 4):
-            span = (await database.run(single(SPAN)))[0]
-            if span["n"] >= waiting:
+            if not (await database.run(single(IS_ANY_LEFT)))[0]["yes"]:
                 break
             await asyncio.sleep(0.25)
+        span = (await database.run(single(SPAN)))[0]
         megabytes = max(each.megabytes for each in started)
+    if span["n"] != waiting:
+        raise AssertionError(f"{span['n']} of {waiting} runs were drained")
     return span["n"] / max(1e-6, (span["last_us"] - span["first_us"]) / 1e6), megabytes
 
 

@@ -35,7 +35,7 @@ FROM line
 
 _CLAIM = """
 UPDATE runs
-SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = horae_now(), reason = NULL,
+SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = (SELECT horae_now()), reason = NULL,
     token = """
 # In the order of Claimed.
 _CLAIMED = """

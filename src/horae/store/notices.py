@@ -9,7 +9,8 @@ from horae.core.job import Definition
 from horae.core.webhooks import Watch, watches_of_job
 from horae.store.database import Statement, Steps
 
-IS_WATCHED = """EXISTS (SELECT 1 FROM watches w
+IS_WATCHED = """(SELECT EXISTS (SELECT 1 FROM watches))
+       AND EXISTS (SELECT 1 FROM watches w
                WHERE w.tenant = r.tenant AND w.job_id IN (r.job_id, '')) AS is_watched"""
 
 _MESSAGE = "(id, tenant, webhook_id, url, event, job_id, run_id, created_us, next_us, attempt, state)"

@@ -65,7 +65,8 @@ class Results:
             await self._arrived.wait()
             await asyncio.sleep(GATHER_SECONDS)
             try:
-                await self.flush()
+                async with self._sending:
+                    await self._send()
             except Unavailable as error:
                 warn("results.waiting", count=self.waiting, why=error.detail)
                 await asyncio.sleep(RETRY_SECONDS)
@@ -74,23 +75,27 @@ class Results:
                 await self._flush_one_by_one()
 
     async def flush(self) -> None:
-        """Sends what is there, after what is on its way. What was not taken stays and is sent again."""
+        """Sends all that is there, after what is on its way. What was not taken stays and is sent again."""
         async with self._sending:
-            await self._flush()
+            while self._logs or self.waiting:
+                await self._send()
 
-    async def _flush(self) -> None:
+    async def _send(self) -> None:
+        """One batch of each kind. What came meanwhile gathers first: the claim for the room that it left goes ahead, so
+        that there is work to do while the next batch is stored.
+        """
         self._arrived.clear()
         try:
             # Logs first: who sees a run as over must find all of its output.
             await self._send_logs()
-            while self._endings:
+            if self._endings:
                 endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
                 with self._kept(endings, self._endings):
                     hit("settle.before_commit")
                     ended = await self._store.settle(self.worker, endings)
                     hit("settle.after_commit")
                 runs_ended(ending.status for ending in endings if ending.run_id in ended)
-            while self._again:
+            if self._again:
                 again, self._again = self._again[:BATCH], self._again[BATCH:]
                 with self._kept(again, self._again):
                     hit("requeue.before_commit")
@@ -98,9 +103,9 @@ class Results:
                     hit("requeue.after_commit")
                 attempts_requeued(each.reason for each in again if each.run_id in moved)
                 self.on_again()
-        except Unavailable:
-            self._arrived.set()
-            raise
+        finally:
+            if self._logs or self.waiting:
+                self._arrived.set()
 
     async def _flush_one_by_one(self) -> None:
         """A batch that the store cannot take: what is wrong with one of them is put in its place."""
