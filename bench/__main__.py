@@ -41,6 +41,7 @@ TOGETHER = (1, 2)
 def main() -> int:
     options = _options()
     size = FULL if options.full else QUICK if options.quick else NORMAL
+    size = replace(size, rounds=options.rounds or size.rounds)
     wanted = [name for name in options.cases.split(",") if name] or [*CASES, *PEERS]
     unknown = [name for name in wanted if name not in (*CASES, *PEERS)]
     if unknown:
@@ -55,7 +56,11 @@ def main() -> int:
     except MissingServiceError as missing:
         print(f"bench: {missing}", file=sys.stderr)
         return 4
-    return _report(figures, wanted, time.monotonic() - began)
+    except (KeyboardInterrupt, SystemExit):
+        print("bench: stopped; this is what was measured until then.", file=sys.stderr)
+        _report(figures, wanted, time.monotonic() - began, options.out)
+        return 130
+    return _report(figures, wanted, time.monotonic() - began, options.out)
 
 
 def _measure(figures: Figures, size: Size, wanted: list[str], only: list[str] | None) -> None:
@@ -158,9 +163,9 @@ def _guarded(
         figures.remark(*place, peer.name, str(error))
 
 
-def _report(figures: Figures, wanted: list[str], seconds: float) -> int:
+def _report(figures: Figures, wanted: list[str], seconds: float, out: Path) -> int:
     verdicts = figures.judge(FLOORS)
-    OUT.mkdir(exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     about = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "cases": wanted,
@@ -169,10 +174,10 @@ def _report(figures: Figures, wanted: list[str], seconds: float) -> int:
         "load": os.getloadavg(),
         "python": platform.python_version(),
     }
-    (OUT / "bench.json").write_text(json.dumps({"about": about, **figures.as_json(verdicts)}, indent=2))
-    charts = draw(figures, OUT)
+    (out / "bench.json").write_text(json.dumps({"about": about, **figures.as_json(verdicts)}, indent=2))
+    charts = draw(figures, out)
     print(as_text(figures, verdicts))
-    print(f"\n{seconds:.0f} s; {OUT / 'bench.json'}; {', '.join(charts) or 'no charts'}")
+    print(f"\n{seconds:.0f} s; {out / 'bench.json'}; {', '.join(charts) or 'no charts'}")
     bad = [verdict for verdict in verdicts if verdict.gates and not verdict.is_good]
     for verdict in bad:
         print(f"below its floor: {verdict.floor.row}", file=sys.stderr)
@@ -183,6 +188,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--cases", default="", help=f"any of {','.join((*CASES, *PEERS))}")
     parser.add_argument("--peers", default="", help="only these peers, by name")
+    parser.add_argument("--rounds", type=int, help="so many instead of those of the size")
+    parser.add_argument("--out", type=Path, default=OUT, help="the folder for bench.json and the charts")
     parser.add_argument("--full", action="store_true", help="every size; takes hours")
     parser.add_argument("--quick", action="store_true", help="small and once: whether it works")
     return parser.parse_args()

@@ -9,6 +9,7 @@ from bench.charts import Bar, bars, lines, number_text
 from bench.pictures import draw
 from horae.bench.figures import Figures, Floor, Key, percentiles
 from horae.bench.floors import FLOORS, PEERS
+from horae.bench.soak import rate_between
 from horae.bench.table import as_text, grid, short
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -170,3 +171,15 @@ def test_charts_are_drawn_of_what_was_measured(tmp_path) -> None:
 
     assert draw(figures, tmp_path) == ["limits.svg", "growth-jobs.svg"]
     assert all(ET.fromstring(path.read_text()) for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("seen", "rate"),
+    [
+        ([(0.0, 0), (1.0, 10), (2.0, 40), (3.0, 50)], 30.0),
+        ([(0.0, 0), (4.0, 80)], 20.0),  # nobody looked within the window
+        ([(1.9, 0), (2.1, 10)], 50.0),  # nor before it
+    ],
+)
+def test_the_rate_of_a_window_needs_no_look_within_it(seen, rate: float) -> None:
+    assert rate_between(seen, 1.0, 2.0) == pytest.approx(rate)

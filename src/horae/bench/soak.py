@@ -52,7 +52,7 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
         async with _held(place, is_held=is_held), drains(place):
             seen = [sample async for sample in _samples(store, seconds + window)]
     start = next((at for at, done in seen if done), 0.0)
-    return _rate(seen, start + window, start + 2 * window), _rate(seen, seen[-1][0] - window, seen[-1][0])
+    return rate_between(seen, start + window, start + 2 * window), rate_between(seen, seen[-1][0] - window, seen[-1][0])
 
 
 async def _samples(store: Store, seconds: float) -> AsyncIterator[tuple[float, int]]:
@@ -68,9 +68,10 @@ async def _samples(store: Store, seconds: float) -> AsyncIterator[tuple[float, i
             await asyncio.sleep(LOOK_SECONDS)
 
 
-def _rate(seen: list[tuple[float, int]], start: float, end: float) -> float:
-    inside = [sample for sample in seen if start <= sample[0] <= end]
-    (first, before), (last, after) = inside[0], inside[-1]
+def rate_between(seen: list[tuple[float, int]], start: float, end: float) -> float:
+    """Between the last look before the window and the first after it: a busy machine may not look within it at all."""
+    first, before = next((each for each in reversed(seen) if each[0] <= start), seen[0])
+    last, after = next((each for each in seen if each[0] >= end), seen[-1])
     return (after - before) / max(last - first, 1e-6)
 
 
