@@ -142,11 +142,11 @@ def test_the_address_holds_the_filter(page: Page, dev: Server) -> None:
     page.goto(f"{dev.url}/jobs")
     page.get_by_role("combobox", name="Filter").fill("label:team:data")
     page.get_by_role("button", name=re.compile("^Paused")).click()  # before the box had time to think
+    expect(page).to_have_url(re.compile(re.escape("label%3Ateam%3Adata+status%3Apaused")))
     page.reload()
 
     expect(page.get_by_role("link", name="nightly-export")).to_be_visible()
     expect(page.get_by_role("link", name="daily-report")).to_have_count(0)
-    assert "label%3Ateam%3Adata+status%3Apaused" in page.url
 
 
 def test_what_is_staged_for_later_does_not_stand_before_what_ran(page: Page, dev: Server) -> None:

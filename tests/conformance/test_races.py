@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from horae.core.errors import Conflict
-from horae.ports import Again, Ending, Letters, NewRun
+from horae.ports import Again, Claimed, Ending, Letters, NewRun
 from horae.store import changes, results, runs
 from horae.store.database import Transaction
 from horae.store.postgres import PostgresDatabase
@@ -76,6 +76,13 @@ async def left(store: Store) -> int:
         return int(await connection.fetchval(LEFT))
 
 
+async def claimed(world: World, job: str) -> Claimed:
+    await world.run_now(job)
+    await world.worker()
+    (run,) = await world.claim()
+    return run
+
+
 def deletion(store: Store, job: str) -> asyncio.Task[Any]:
     return asyncio.ensure_future(store.delete_job(None, TENANT, job, "test", None))
 
@@ -113,9 +120,7 @@ async def test_a_job_that_is_deleted_while_another_ends_before_it_has_no_run_lef
 ) -> None:
     first = await world.job()
     then = await world.job(after={"job": "job-1"})
-    await world.run_now(first)
-    await world.worker()
-    (run,) = await world.claim()
+    run = await claimed(world, first)
 
     ending = Ending(run.run_id, run.token, "succeeded", None, None, None)
     async with before_its_commit(postgres_database, results.settle_postgres("w1", [ending])) as hand:
@@ -131,9 +136,7 @@ async def test_a_run_that_is_retried_while_its_job_is_deleted_stays_over(
     world: World, store: Store, postgres_database: str
 ) -> None:
     job = await world.job()
-    await world.run_now(job)
-    await world.worker()
-    (run,) = await world.claim()
+    run = await claimed(world, job)
     await world.settle([run], "failed", "exception")
 
     async with before_its_commit(postgres_database, runs.retry(TENANT, run.run_id)) as hand:
@@ -148,9 +151,7 @@ async def test_letters_are_not_replayed_of_a_job_that_is_being_deleted(
     world: World, store: Store, postgres_database: str
 ) -> None:
     job = await world.job()
-    await world.run_now(job)
-    await world.worker()
-    await world.settle(await world.claim(), "failed", "exception")
+    await world.settle([await claimed(world, job)], "failed", "exception")
 
     names = ("queue", "priority", "reason", "due_after_us", "due_before_us")
     which = Letters(None, dict.fromkeys(names))
@@ -167,9 +168,7 @@ async def test_a_run_that_comes_back_while_its_job_is_deleted_is_cancelled(
     world: World, store: Store, postgres_database: str
 ) -> None:
     job = await world.job()
-    await world.run_now(job)
-    await world.worker()
-    (run,) = await world.claim()
+    run = await claimed(world, job)
 
     again = Again(run.run_id, run.token, 0, "exception", "no")
     async with before_its_commit(postgres_database, results.requeue("w1", [again])) as hand:

@@ -1,7 +1,7 @@
 """The limit of the database: the statements of the store on plain connections, with no horae around them.
 
 What can be known beforehand is prepared before the clock starts: parameters of plans and of new jobs are recorded in a
-transaction that is undone. A claim's rows are not made into objects.
+transaction that is undone. PostgreSQL's rows are not made into objects; SQLite's claims are, since they come as JSON.
 """
 
 from __future__ import annotations
@@ -50,26 +50,20 @@ class Bare:
 
     async def answer(self, transaction: Transaction[Any]) -> Any:
         """Of a whole verb; the rows alone, with nothing made of them, where it has only one statement."""
-        steps = transaction.steps()
         if transaction.is_single:
-            return await self.fetch(next(steps))
-        try:
-            query = next(steps)
-            while True:
-                query = steps.send(await self.fetch(query))
-        except StopIteration as end:
-            return end.value
+            return await self.fetch(next(transaction.steps()))
+        return (await self._drive(transaction))[0]
 
-    async def asked(self, transaction: Transaction[Any]) -> list[Query]:
-        """A whole verb; what it asked."""
+    async def _drive(self, transaction: Transaction[Any]) -> tuple[Any, list[Query]]:
+        """A whole verb: its answer, and what it asked."""
         steps, asked = transaction.steps(), []
         try:
             query = next(steps)
             while True:
                 asked.append(query)
                 query = steps.send(await self.fetch(query))
-        except StopIteration:
-            return asked
+        except StopIteration as end:
+            return end.value, asked
 
     async def run(self, word: str) -> None:
         if self._is_sqlite:
@@ -91,7 +85,7 @@ class Bare:
         recorded = []
         for each in transactions:
             async with self.transaction("ROLLBACK"):
-                recorded.append(await self.asked(each))
+                recorded.append((await self._drive(each))[1])
         return recorded
 
     async def close(self) -> None:

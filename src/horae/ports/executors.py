@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ class Request(Struct, frozen=True):
         return f"Request(run_id={self.run_id!r}, job_name={self.job_name!r}, attempt={self.attempt})"
 
 
+@final
 class Outcome(Struct, frozen=True):
     """How one attempt ended. `reason` is a code of the closed list when it did not succeed. `is_unsent`: nothing was
     done at all, so it does not count as an attempt.

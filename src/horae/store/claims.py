@@ -71,33 +71,33 @@ WHERE runs.id = ANY (ARRAY(SELECT taken.id FROM taken))
 LINE = Statement(
     "SELECT 0 AS started_us, '[]' AS taken, '[]' AS claimed",
     sqlite="""
-SELECT horae_now() AS started_us,
-       json_group_array(json_array(place, new_token)) AS taken,
-       json_group_array(json_array(id, job_id, tenant, version, cause, due_us, run_at_us, attempt + 1, max_attempts,
-                                   new_token, payload, parent_id, horae_now() - queued_us, horae_now())) AS claimed
-FROM (
-    SELECT first.*, :fence + row_number() OVER () AS new_token,
-           sum(characters) OVER (ROWS UNBOUNDED PRECEDING) - characters AS characters_before
+    SELECT horae_now() AS started_us,
+           json_group_array(json_array(place, new_token)) AS taken,
+           json_group_array(json_array(id, job_id, tenant, version, cause, due_us, run_at_us, attempt + 1, max_attempts,
+                                       new_token, payload, parent_id, horae_now() - queued_us, horae_now())) AS claimed
     FROM (
-        SELECT rowid AS place, coalesce(length(payload), 0) AS characters, *
-        FROM runs
-        WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
-        ORDER BY available_us
-        LIMIT :n
-    ) AS first
-) AS line
-WHERE characters_before < :most_characters
-""",
+        SELECT first.*, :fence + row_number() OVER () AS new_token,
+               sum(characters) OVER (ROWS UNBOUNDED PRECEDING) - characters AS characters_before
+        FROM (
+            SELECT rowid AS place, coalesce(length(payload), 0) AS characters, *
+            FROM runs
+            WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
+            ORDER BY available_us
+            LIMIT :n
+        ) AS first
+    ) AS line
+    WHERE characters_before < :most_characters
+    """,
 )
 TAKE = Statement(
     "SELECT 0 AS n",
     sqlite="""
-UPDATE runs
-SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = :started_us, reason = NULL,
-    token = taken.new_token
-FROM (SELECT value ->> 0 AS place, value ->> 1 AS new_token FROM json_each(:taken)) AS taken
-WHERE runs.rowid = taken.place
-""",
+    UPDATE runs
+    SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = :started_us, reason = NULL,
+        token = taken.new_token
+    FROM (SELECT value ->> 0 AS place, value ->> 1 AS new_token FROM json_each(:taken)) AS taken
+    WHERE runs.rowid = taken.place
+    """,
 )
 
 # SQLite has no sequence: so many tokens above all that were ever given.
