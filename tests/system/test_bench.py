@@ -133,6 +133,7 @@ def expected(case: str) -> set[Any]:
         "door": {("http, one at a time", "p99 ms"), ("http, batches", "jobs/s")},
         "lateness": {("20/s even", "p99 ms"), ("20/s at once", "p99 ms"), ("20/s even", "% done")},
         "herd": {("50", "p99 ms"), ("50, jitter 10s", "p99 ms"), ("50, HIGH", "p50 ms"), ("50", "s to drain")},
+        "failover": {(how, unit) for how in ("kill -9", "stop") for unit in ("s", "max ms")},
         "idle": {("one host", "statements/s"), ("one host", "MB")},
         "start": {("dev", "ready s"), ("dev", "MB"), ("cli", "ms")},
         "jobs": {(f"{n} jobs", unit) for n in ("500", "1,000") for unit in ("scan ms", "plan ms", "scheduler MB")},

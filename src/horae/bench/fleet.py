@@ -90,10 +90,13 @@ class Process:
         answer = await self._client.request(method, way, HEADERS, body, ANSWER_SECONDS, MOST_BYTES)
         return answer.status, answer.body
 
+    def send(self, what: signal.Signals) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(what)
+
     async def stop(self) -> None:
         await self._client.close()
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         try:
             await asyncio.to_thread(self._process.wait, STOP_SECONDS)
         except subprocess.TimeoutExpired:

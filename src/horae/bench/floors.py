@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from horae.bench.failover import LEASE_SECONDS
 from horae.bench.figures import Floor, Key
 
 PEERS = ("procrastinate", "celery", "dramatiq", "taskiq", "rq", "huey redis", "arq", "dbos", "saq")
@@ -14,6 +15,7 @@ LATENESS = "start lateness, 1,000 runs/s steady: p99 <= 100 ms"
 HERD = "jobs due in the same second: 10,000: p99 <= 0.6 x pgqueuer's; 100,000: max <= 0.7 x"
 GROWTH = "due scan and plan cost, 10 K to 10 M jobs: <= 1.5 x"
 MEMORY = "memory of a scheduler at 10 M jobs: <= 200 MB"
+FAILOVER = "scheduler failover after kill -9: <= lease + 1 s; planned restart: <= 1 s"
 CREATE = "create over HTTP: p99 <= 100 ms under load; batch >= 10,000 jobs/s"
 HTTP = "http jobs per worker process: >= 0.8 of the bare HTTP client"
 IDLE = "idle: <= 1 % of a core, <= 5 statements/s for one host"
@@ -54,6 +56,8 @@ FLOORS = [
     _peer("herd", "100,000", "max ms", "pgqueuer", HERD, most=0.7),
     *(_grown(size, unit) for size in ("100,000", "1,000,000", "10,000,000") for unit in ("scan ms", "plan ms")),
     _told("growth", "10,000,000 jobs", "scheduler MB", MEMORY, most=200),
+    _told("failover", "kill -9", "s", FAILOVER, most=LEASE_SECONDS + 1),
+    _told("failover", "stop", "s", FAILOVER, most=1),
     _told("create", "http, one at a time", "p99 ms", CREATE, most=100),
     _told("create", "http, batches", "jobs/s", CREATE, least=10_000),
     _bare("http", "1 process", RUNS, 0.8, HTTP),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from horae.app import new_id
-from horae.bench import bare, door, fill, fleet, growth, http, soak, timing, walk
+from horae.bench import bare, door, failover, fill, fleet, growth, http, soak, timing, walk
 from horae.bench.figures import Figures, Key, percentiles
 from horae.bench.place import Place
 from horae.bench.sizes import Size
@@ -124,6 +125,14 @@ async def idle(bench: Bench) -> None:
     bench.figures.add("idle", "one host", "horae", await timing.idle(bench.place, bench.size.seconds))
 
 
+async def failovers(bench: Bench) -> None:
+    if bench.place.dialect == "sqlite":
+        bench.figures.remark("failover", "sqlite", "horae", "SQLite serves one process")
+        return
+    for shape, how in (("kill -9", signal.SIGKILL), ("stop", signal.SIGTERM)):
+        bench.figures.add("failover", shape, "horae", await failover.failover(bench.place, how))
+
+
 async def grow_jobs(bench: Bench) -> None:
     """In one database that only gets larger."""
     async with bench.place.fresh() as store:
@@ -212,6 +221,7 @@ CASES: dict[str, Case] = {
     "door": door_cases,
     "lateness": lateness,
     "herd": herd,
+    "failover": failovers,
     "idle": idle,
     "start": start,
     "jobs": grow_jobs,

@@ -80,6 +80,11 @@ WAITING = Statement("SELECT count(*) AS n FROM runs")
 IS_ANY_LEFT = Statement("SELECT EXISTS (SELECT 1 FROM runs) AS yes")
 STAGED = Statement("SELECT count(*) AS n, max(queued_us) AS last_us FROM runs WHERE due_us = :due_us")
 SPAN = Statement("SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us FROM history")
+HELD = Statement("""
+SELECT count(DISTINCT l.owner) AS owners, count(*) > 0 AND count(*) = (SELECT count(*) FROM leases) AS is_all
+FROM leases l
+WHERE l.expires_us > horae_now()
+""")
 
 LATENESS = Statement("""
 SELECT h.started_us - h.run_at_us AS late_us, h.priority, h.ended_us
