@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvloop
 
 from bench import contest
-from bench.pictures import draw
 from bench.services import folder, postgres, redis
 from horae.bench.figures import Figures
 from horae.bench.floors import FLOORS
 from horae.bench.place import Place
+from horae.bench.report import about, write
 from horae.bench.run import CASES, ONCE, Bench, add_path, attempt, drain_by, drain_here, processes_of
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
 from horae.cli.server import run_loop
 from horae.telemetry import quiet
-from tests.services import MissingServiceError
+from tests.services import MissingServiceError, on_server
 
 OUT = Path(__file__).parent / "out"
 ON_SQLITE = ("create", "plan", "drain")
@@ -36,45 +36,56 @@ PEERS = ("peers", "crowds")
 RIVALS = ("pgqueuer", "huey")  # measured in every round; the others in some
 OTHER_ROUNDS = 2
 TOGETHER = (1, 2)
+ON_FILE = "sqlite, 1 process"
 
 
 def main() -> int:
     options = _options()
     size = FULL if options.full else QUICK if options.quick else NORMAL
     size = replace(size, rounds=options.rounds or size.rounds)
+    chosen = [name for name in options.peers.split(",") if name] or [peer.name for peer in contest.peers()]
     wanted = [name for name in options.cases.split(",") if name] or [*CASES, *PEERS]
     unknown = [name for name in wanted if name not in (*CASES, *PEERS)]
     if unknown:
         print(f"There is no case {unknown[0]}; there are {', '.join((*CASES, *PEERS))}.", file=sys.stderr)
         return 2
+    if strange := set(chosen) - {peer.name for peer in contest.peers()}:
+        names = ", ".join(peer.name for peer in contest.peers())
+        print(f"There is no peer {min(strange)}; there are {names}.", file=sys.stderr)
+        return 2
     quiet()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    began = time.monotonic()
+    began, told = time.monotonic(), about(size, wanted) | {"peers": chosen, "stopped": False}
     figures = Figures()
     try:
-        _measure(figures, size, wanted, options.peers.split(",") if options.peers else None)
+        _measure(figures, size, wanted, chosen, told)
     except MissingServiceError as missing:
         print(f"bench: {missing}", file=sys.stderr)
         return 4
     except (KeyboardInterrupt, SystemExit):
         print("bench: stopped; this is what was measured until then.", file=sys.stderr)
-        _report(figures, wanted, time.monotonic() - began, options.out)
+        told["stopped"] = True
+    told["seconds"] = round(time.monotonic() - began)
+    expected = {"bare", *(set(RIVALS) & set(chosen) if set(PEERS) & set(wanted) else ())}
+    is_good = _report(figures, told, options.out, expected)
+    if told["stopped"]:
         return 130
-    return _report(figures, wanted, time.monotonic() - began, options.out)
+    return 0 if is_good or (options.quick and not figures.failed) else 1
 
 
-def _measure(figures: Figures, size: Size, wanted: list[str], only: list[str] | None) -> None:
+def _measure(figures: Figures, size: Size, wanted: list[str], chosen: list[str], told: dict[str, Any]) -> None:
     if "crowds" in wanted:  # measured there, in turn with the others
         wanted = [name for name in wanted if name != "herd"]
     if "peers" in wanted:
         size = replace(size, workers=tuple(count for count in size.workers if count not in TOGETHER))
-    with postgres() as url, folder() as home:
+    has_peers = bool(set(PEERS) & set(wanted))
+    with postgres() as url, folder() as home, redis() if has_peers else nullcontext("") as redis_url:
+        told["postgres"] = on_server(url, "SHOW server_version")
         bench = Bench(Place(url), size, figures, _tell)
         on_file = Bench(Place(str(home / "bench.db")), size, figures, _tell)
         run_loop(_ours(bench, on_file, wanted))  # as a server runs, its garbage collection too
-        if set(PEERS) & set(wanted):
-            with redis() as redis_url:
-                _contests(bench, on_file, contest.Servers(url, redis_url), wanted, only)
+        if has_peers:
+            _contests(bench, on_file, contest.Servers(url, redis_url), wanted, chosen)
 
 
 async def _ours(bench: Bench, on_file: Bench, wanted: list[str]) -> None:
@@ -90,11 +101,9 @@ async def _ours(bench: Bench, on_file: Bench, wanted: list[str]) -> None:
         add_path(bench.figures, each.place.dialect)
 
 
-def _contests(
-    bench: Bench, on_file: Bench, servers: contest.Servers, wanted: list[str], only: list[str] | None
-) -> None:
+def _contests(bench: Bench, on_file: Bench, servers: contest.Servers, wanted: list[str], names: list[str]) -> None:
     """In turn: horae, then each peer, then again, so that noise hits all of them."""
-    chosen = [peer for peer in contest.peers() if only is None or peer.name in only]
+    chosen = [peer for peer in contest.peers() if peer.name in names]
     rivals = [peer for peer in chosen if peer.name in RIVALS]
     for number in range(1, bench.size.rounds + 1):
         if "peers" in wanted:
@@ -107,8 +116,14 @@ def _contests(
 def _drain_file(on_file: Bench, number: int) -> None:
     """SQLite is drained by the one process that it serves."""
     _tell(f"round {number} of {on_file.size.rounds}: horae drains on sqlite")
-    rate = uvloop.run(drain_here(on_file))
-    on_file.figures.add("drain", "sqlite", "horae", {"runs/s": rate})
+    os.sync()
+
+    async def drained() -> dict[str, float]:
+        rate = await drain_here(on_file)
+        await on_file.place.wipe()
+        return {"runs/s": rate}
+
+    _guarded(on_file.figures, ("drain", ON_FILE), "horae", lambda: uvloop.run(drained()))
 
 
 def _drains(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
@@ -116,16 +131,23 @@ def _drains(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], n
     for processes in TOGETHER:
         shape = processes_of(processes)
         _tell(f"round {number} of {bench.size.rounds}: horae drains with {shape}")
-        rate, _ = uvloop.run(drain_by(bench, processes))
-        figures.add("drain", shape, "horae", {"runs/s": rate})
+        os.sync()
+
+        async def drained(processes: int = processes) -> dict[str, float]:
+            rate, _ = await drain_by(bench, processes)
+            await bench.place.wipe()
+            return {"runs/s": rate}
+
+        _guarded(figures, ("drain", shape), "horae", lambda drained=drained: uvloop.run(drained()))
         for peer in peers:
             if peer.cannot_drain:
                 figures.remark("drain", "any", peer.name, peer.cannot_drain)
                 continue
             _tell(f"round {number} of {bench.size.rounds}: {peer.name} drains with {shape}")
-            place = shape if peer.needs != "file" else "sqlite" if processes == 1 else f"sqlite, {shape}"
+            place = shape if peer.needs != "file" else f"sqlite, {shape}"
             count = min(peer.jobs, bench.size.waiting)
-            _guarded(figures, ("drain", place), peer, partial(contest.drain, peer, servers, processes, count))
+            os.sync()
+            _guarded(figures, ("drain", place), peer.name, partial(contest.drain, peer, servers, processes, count))
 
 
 def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
@@ -139,7 +161,8 @@ def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], n
                 continue
             _tell(f"round {number} of {bench.size.rounds}: {peer.name} with {count:,} due at once")
             lead = 2 * contest.START_SECONDS + 3 + count / _enqueue_rate(figures, peer)
-            _guarded(figures, ("herd", f"{count:,}"), peer, partial(contest.herd, peer, servers, count, lead))
+            os.sync()
+            _guarded(figures, ("herd", f"{count:,}"), peer.name, partial(contest.herd, peer, servers, count, lead))
 
 
 def _enqueue_rate(figures: Figures, peer: contest.Peer) -> float:
@@ -153,46 +176,45 @@ def _enqueue_rate(figures: Figures, peer: contest.Peer) -> float:
     return min(rates) * 0.5 if rates else 300.0
 
 
-def _guarded(
-    figures: Figures, place: tuple[str, str], peer: contest.Peer, work: Callable[[], dict[str, float]]
-) -> None:
-    """What a peer cannot do is told; the others go on."""
+def _guarded(figures: Figures, place: tuple[str, str], subject: str, work: Callable[[], dict[str, float]]) -> None:
+    """What somebody cannot do is told; the others go on."""
     try:
-        figures.add(*place, peer.name, work())
-    except (contest.PeerError, OSError, ValueError) as error:
-        figures.remark(*place, peer.name, str(error))
+        figures.add(*place, subject, work())
+    except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
+        why = str(error) if isinstance(error, contest.PeerError) else f"{type(error).__name__}: {error}"
+        figures.remark(*place, subject, why)
+        if subject == "horae":
+            figures.failed.append(place[0])
 
 
-def _report(figures: Figures, wanted: list[str], seconds: float, out: Path) -> int:
-    verdicts = figures.judge(FLOORS)
-    out.mkdir(parents=True, exist_ok=True)
-    about = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cases": wanted,
-        "seconds": round(seconds),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-    }
-    (out / "bench.json").write_text(json.dumps({"about": about, **figures.as_json(verdicts)}, indent=2))
-    charts = draw(figures, out)
+def _report(figures: Figures, told: dict[str, Any], out: Path, expected: Container[str]) -> bool:
+    verdicts = figures.judge(FLOORS, expected)
+    files = write(out, told, figures, verdicts)
     print(as_text(figures, verdicts))
-    print(f"\n{seconds:.0f} s; {out / 'bench.json'}; {', '.join(charts) or 'no charts'}")
-    bad = [verdict for verdict in verdicts if verdict.gates and not verdict.is_good]
-    for verdict in bad:
-        print(f"below its floor: {verdict.floor.row}", file=sys.stderr)
-    return 0 if figures.is_good(verdicts) else 1
+    print(f"\n{told['seconds']} s; {out}: {', '.join(files)}")
+    for verdict in verdicts:
+        if verdict.gates and not verdict.is_good:
+            print(f"missed: {verdict.floor.row}", file=sys.stderr)
+    return figures.is_good(verdicts)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--cases", default="", help=f"any of {','.join((*CASES, *PEERS))}")
     parser.add_argument("--peers", default="", help="only these peers, by name")
-    parser.add_argument("--rounds", type=int, help="so many instead of those of the size")
+    parser.add_argument("--rounds", type=_count, help="so many instead of those of the size")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder for bench.json and the charts")
-    parser.add_argument("--full", action="store_true", help="every size; takes hours")
-    parser.add_argument("--quick", action="store_true", help="small and once: whether it works")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--full", action="store_true", help="every size; takes hours")
+    sizes.add_argument("--quick", action="store_true", help="small and once: whether it works, not how fast it is")
     return parser.parse_args()
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least one round")
+    return number
 
 
 def _tell(told: str) -> None:

@@ -12,14 +12,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.services import postgres
+from horae.app import new_id
 from horae.bench import fill
 from horae.bench.bare import decide
 from horae.bench.place import Place
-from horae.ports import Again, Ending
-from horae.store import results, trials
+from horae.ports import Again, Ending, WorkerState
+from horae.store import fleet, leases, results, trials
 from horae.store.database import Query, Rows, Transaction
 
 WAITING = 100_000
+FINISHED = 1_000_000
 WORKER = "explained"
 
 
@@ -64,15 +66,16 @@ async def explain(url: str, count: int) -> None:
     async with place.fresh() as store:
         await fill.add_jobs(store, count, [{"schedule": f"{n % 60} {n // 60} * * *"} for n in range(1440)])
         await fill.add_waiting(store, WAITING, count)
+        await fill.add_finished(store, 0, FINISHED, count)
         await fill.analyze(store)
-        leases = await store.keep_leases(WORKER, 600_000_000, 0)
+        held = (await store.keep_leases(WORKER, 600_000_000, 0)).held
         ahead_us = fill.DAY_US
         connection = await place.connect()
         try:
             async with _undone(connection):
                 database = Explained(connection)
-                scan = await database.run("Scan of 1,000 due timers", hot.scan(sorted(leases.held), ahead_us, 1000))
-                decisions = decide(scan, leases.held, ahead_us)
+                scan = await database.run("Scan of 1,000 due timers", hot.scan(sorted(held), ahead_us, 1000))
+                decisions = decide(scan, held, ahead_us)
                 await database.run("Plan of 1,000 runs", hot.plan(WORKER, decisions))
                 await database.run("Which lines wait", hot.look([fill.HEAD]))
                 claimed = await database.run("Claim of 500", hot.claim(WORKER, [(fill.LINE, 500)]))
@@ -80,6 +83,12 @@ async def explain(url: str, count: int) -> None:
                 await database.run("Requeue of 100", results.requeue(WORKER, again))
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]
                 await database.run("Settle of 400", hot.settle(WORKER, endings))
+                await database.run("Leases of a scheduler kept", leases.keep(WORKER, 600_000_000, 0))
+                state = WorkerState(WORKER, "explained", "active", 500, 0, ["default"], [])
+                await database.run("Heartbeat of a worker", fleet.beat(state, 600_000_000))
+                await database.run("Runs of silent workers", results.reap_postgres(100))
+                new = fill.jobs_of(1000, new_id, await store.now())
+                await database.run("Create of 1,000 jobs", hot.create("default", "explained", new, atomic=True))
         finally:
             await connection.close()
 

@@ -60,10 +60,10 @@ def postgres() -> Iterator[str]:
 
 
 def _counting(binaries: Path) -> dict[str, str]:
-    """Statements can be counted, where this PostgreSQL has the means; off until the case that wants it."""
+    """Statements are counted, where this PostgreSQL has the means; BEGIN and COMMIT are not among them."""
     if not any((binaries.parent / "lib").rglob("pg_stat_statements.so")):
         return {}
-    return {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track": "none"}
+    return {"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_utility": "off"}
 
 
 @contextlib.contextmanager

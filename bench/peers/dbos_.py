@@ -2,6 +2,7 @@
 
 import time
 
+import psycopg
 from dbos import DBOS
 from marks import POSTGRES, main, mark
 
@@ -24,8 +25,11 @@ def fill(count, due):
     DBOS.destroy()
     client = DBOSClient(system_database_url=POSTGRES)
     for _ in range(count):
-        client.enqueue({"queue_name": "peer", "workflow_name": "noop"})
+        after = {"delay_seconds": due - time.time()} if due else {}
+        client.enqueue({"queue_name": "peer", "workflow_name": "noop"} | after)
     client.destroy()
+    with psycopg.connect(POSTGRES, autocommit=True) as connection:
+        connection.execute("ANALYZE")
 
 
 def work():

@@ -25,7 +25,9 @@ def fill(count, due):
 
 
 def work():
-    huey.create_consumer(workers=1, worker_type="thread", initial_delay=0.01, scheduler_interval=1).run()
+    huey.create_consumer(
+        workers=1, worker_type="thread", initial_delay=0.01, max_delay=0.05, scheduler_interval=1
+    ).run()
 
 
 main(fill, work)

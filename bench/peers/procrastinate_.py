@@ -21,6 +21,7 @@ async def fill(count, due):
         at = {"schedule_at": datetime.fromtimestamp(due, UTC)} if due else {}
         for first in range(0, count, 1000):
             await noop.configure(**at).batch_defer_async(*[{}] * min(1000, count - first))
+        await app.connector.execute_query_async("ANALYZE procrastinate_jobs")
 
 
 async def work():

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from bench import contest
 from bench.__main__ import PEERS
 from horae.bench.figures import Figures
 from horae.bench.place import SCHEMA, Place
-from horae.bench.run import CASES, Bench, attempt
+from horae.bench.run import CASES, Bench, attempt, run
 from horae.bench.sizes import QUICK
 from tests.services import on_server
 from tests.system.shell import Shell
@@ -103,6 +107,72 @@ def test_a_bench_refuses_a_file_that_is_there(tmp_path: Path) -> None:
     assert file.read_text() == "precious"
 
 
+def test_a_bench_leaves_files_alone_that_are_called_alike(tmp_path: Path) -> None:
+    kept = [tmp_path / name for name in ("bench.db.backup", "bench.db-notes.txt", "bench")]
+    for file in kept:
+        file.write_text("precious")
+
+    told = Shell(tmp_path, None).ok(
+        "bench", "--url", str(tmp_path / "bench.db"), "--quick", "--case", "plan", "--out", str(tmp_path / "out")
+    )
+
+    assert all(file.read_text() == "precious" for file in kept)
+    assert not (tmp_path / "bench.db").exists()
+    about = json.loads((tmp_path / "out" / "bench.json").read_text())["about"]
+    assert about["cases"] == ["plan"]
+    assert about["size"]["rounds"] == 1
+    assert (tmp_path / "out" / "limits.svg").exists()
+    assert told.err
+
+
+def test_a_bench_refuses_what_a_killed_one_left(tmp_path: Path) -> None:
+    (tmp_path / "mine.db-wal").write_text("precious")
+
+    done = Shell(tmp_path, None)("bench", "--url", str(tmp_path / "mine.db"), "--quick")
+
+    assert done.code == 2
+    assert "mine.db-wal exists" in done.err
+
+
+def test_quick_and_full_are_not_both(tmp_path: Path) -> None:
+    done = Shell(tmp_path, None)("bench", "--quick", "--full")
+
+    assert done.code == 2
+    assert "one of them" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--cases", "nonsense"), "There is no case nonsense"),
+        (("--peers", "pgqueuer,typo"), "There is no peer typo"),
+        (("--rounds", "0"), "at least one round"),
+        (("--quick", "--full"), "not allowed with"),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(words: tuple[str, ...], told: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+async def test_a_case_that_breaks_lets_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    async def broken(bench: Bench) -> None:
+        raise asyncpg.PostgresError("no room left")
+
+    monkeypatch.setitem(CASES, "plan", broken)
+    bench = Bench(Place(str(tmp_path / "bench.db")), SMALL, Figures(), print)
+
+    await run(bench, ["plan", "drain"])
+
+    assert bench.figures.failed == ["plan"]
+    assert "no room left" in bench.figures.remarks["plan", "sqlite", "horae"]
+    assert {key.case for key in bench.figures.values} == {"drain"}
+
+
 def test_an_unknown_case_is_named(tmp_path: Path) -> None:
     done = Shell(tmp_path, None)("bench", "--case", "nonsense")
 
@@ -132,7 +202,13 @@ def expected(case: str) -> set[Any]:
         "http": {("1 process", "runs/s")},
         "door": {("http, one at a time", "p99 ms"), ("http, batches", "jobs/s")},
         "lateness": {("20/s even", "p99 ms"), ("20/s at once", "p99 ms"), ("20/s even", "% done")},
-        "herd": {("50", "p99 ms"), ("50, jitter 10s", "p99 ms"), ("50, HIGH", "p50 ms"), ("50", "s to drain")},
+        "herd": {
+            ("50", "p99 ms to the end"),
+            ("50", "p99 ms"),
+            ("50, jitter 10s", "p99 ms"),
+            ("50, HIGH", "p50 ms"),
+            ("50", "s to drain"),
+        },
         "failover": {(how, unit) for how in ("kill -9", "stop") for unit in ("s", "max ms")},
         "idle": {("one host", "statements/s"), ("one host", "MB")},
         "start": {("dev", "ready s"), ("dev", "MB"), ("cli", "ms")},

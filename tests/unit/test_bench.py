@@ -5,10 +5,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from bench.charts import Bar, bars, lines, number_text
-from bench.pictures import draw
+from horae.bench.charts import Bar, bars, lines, number_text
 from horae.bench.figures import Figures, Floor, Key, percentiles
 from horae.bench.floors import FLOORS, PEERS
+from horae.bench.pictures import draw
 from horae.bench.soak import rate_between
 from horae.bench.table import as_text, grid, short
 
@@ -27,7 +27,6 @@ def measured(ours: list[float], bare: list[float]) -> Figures:
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([], (0, 0, 0)),
         ([7], (7, 7, 7)),
         ([2, 1], (1, 2, 2)),
         (list(range(1, 101)), (50, 99, 100)),
@@ -90,7 +89,36 @@ def test_a_floor_may_be_a_ceiling() -> None:
 
 
 def test_floors_of_what_was_not_measured_say_nothing() -> None:
-    assert Figures().judge(FLOORS) == []
+    assert Figures().judge(FLOORS, {"bare", "pgqueuer"}) == []
+
+
+def test_nothing_has_no_percentiles() -> None:
+    with pytest.raises(ValueError, match="nothing was measured"):
+        percentiles([])
+
+
+@pytest.mark.parametrize(("bare", "expected"), [([], {"bare"}), ([0.0], set())])
+def test_a_figure_with_nothing_to_stand_beside_is_not_good(bare: list[float], expected: set[str]) -> None:
+    figures = measured([100], bare)
+
+    (verdict,) = figures.judge([Floor(OURS, BARE, least=0.5)], expected)
+
+    assert verdict.value is None
+    assert not figures.is_good([verdict])
+    assert "none   >= 0.5  MISSED" in as_text(figures, [verdict])
+
+
+def test_a_peer_that_nobody_asked_for_is_not_missed() -> None:
+    assert measured([100], []).judge([Floor(OURS, BARE, least=0.5)]) == []
+
+
+def test_what_is_the_same_on_any_machine_decides_too() -> None:
+    figures = measured([99], [])
+
+    (verdict,) = figures.judge([Floor(OURS, None, least=100, is_exact=True)])
+
+    assert verdict.gates
+    assert not figures.is_good([verdict])
 
 
 def test_every_floor_names_its_row_and_one_bound() -> None:
@@ -119,7 +147,7 @@ def test_the_table_has_figures_remarks_and_verdicts() -> None:
 
     assert "plan  postgres  horae  12,345  runs/s  12,345  12,345  1" in text
     assert "drain  any    apscheduler  it has no queue" in text
-    assert "plan  postgres  runs/s  bare     0.41   >= 0.5  BELOW" in text
+    assert "plan  postgres  runs/s  bare     0.41   >= 0.5  MISSED" in text
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
@@ -147,7 +175,17 @@ def test_the_longest_bar_fills_the_width_and_ours_stands_out() -> None:
 
 def test_a_chart_of_no_bars_or_points_is_still_a_chart() -> None:
     assert ET.fromstring(bars("t", "u", []))
-    assert "nothing was measured" in lines("t", "u", "jobs", {"a": [(0, 1)]})
+    assert "nothing was measured" in lines("t", "u", "jobs", {"a": [(1, 0)]})
+
+
+def test_a_size_of_nothing_stands_at_the_left_edge() -> None:
+    chart = ET.fromstring(lines("t", "ms", "finished", {"claim": [(0, 7), (1_000, 8), (10_000, 9)]}))
+
+    drawn = chart.find(f"{SVG}polyline")
+    assert drawn is not None
+    none, first, *_ = [float(point.split(",")[0]) for point in drawn.attrib["points"].split()]
+    assert none == 80 < first
+    assert "0" in [text.text for text in chart.findall(f"{SVG}text")]
 
 
 def test_lines_go_by_powers_of_ten() -> None:
@@ -169,7 +207,7 @@ def test_charts_are_drawn_of_what_was_measured(tmp_path) -> None:
         figures.add("growth", f"{count:,} jobs", "horae", {"scan ms": value, "database MB": 3})
     figures.add("drain", "1 process", "horae", {"runs/s": 20})
 
-    assert draw(figures, tmp_path) == ["limits.svg", "growth-jobs.svg"]
+    assert draw(figures, tmp_path) == ["limits.svg", "growth-jobs.svg", "growth-size.svg"]
     assert all(ET.fromstring(path.read_text()) for path in tmp_path.iterdir())
 
 

@@ -18,11 +18,12 @@ from horae.bench.place import Place
 from horae.core.compiled import schedule_of
 from horae.core.plan import Cursor, plan
 from horae.ports import Decision, Ending, Scan
-from horae.store.database import Query, Rows, Transaction
+from horae.store.database import Query, Rows, Statement, Transaction
 from horae.store.jobs import decode
 from horae.store.sqlite import system_now_us
 from horae.store.store import open_store
-from horae.store.trials import HOT
+from horae.store.trials import HOT, JOBS, WAITING
+from horae.worker.loop import LOOK_SECONDS
 
 BATCH = 500
 PLAN_BATCH = 1000
@@ -138,7 +139,9 @@ async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -
 
         started = perf_counter()
         await asyncio.gather(*(send(bare, lane) for lane, bare in enumerate(plains)))
-        return count / (perf_counter() - started)
+        seconds = perf_counter() - started
+        await _check(plains[0], WAITING, count)
+        return count / seconds
     finally:
         for bare in plains:
             await bare.close()
@@ -179,9 +182,11 @@ async def drain_on(place: Place, connections: int) -> None:
 async def _drain(place: Place, bare: Bare) -> int:
     hot = HOT[place.dialect]
     is_single = place.dialect == "postgres"
-    done = 0
+    done, look_again_at = 0, 0.0
     while True:
-        await bare.answer(hot.look([HEAD]))
+        if perf_counter() > look_again_at:  # as rarely as a worker whose lines give all that it asks for
+            await bare.answer(hot.look([HEAD]))
+            look_again_at = perf_counter() + LOOK_SECONDS
         async with bare.transaction(is_needed=not is_single):
             claimed = await bare.answer(hot.claim(WORKER, [(LINE, BATCH)]))
         if not claimed:
@@ -203,7 +208,16 @@ async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_u
         started = perf_counter()
         for queries in recorded:
             await _send(bare, queries, is_single=False)
-        return count / (perf_counter() - started)
+        seconds = perf_counter() - started
+        await _check(bare, JOBS, count)
+        return count / seconds
+
+
+async def _check(bare: Bare, counting: Statement, count: int) -> None:
+    """Nothing that was only sent is a limit."""
+    found = (await bare.fetch(counting()))[0]["n"]
+    if found != count:
+        raise AssertionError(f"{found} of {count} rows were written")
 
 
 async def _send(bare: Bare, queries: list[Query], *, is_single: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from statistics import median
@@ -20,13 +20,16 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told, and no more."""
+    """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told and no more, unless
+    it `is_exact`, the same on any machine.
+    """
 
     over: Key
     under: Key | None
     least: float | None = None
     most: float | None = None
     row: str = ""
+    is_exact: bool = False
 
     def holds(self, value: float) -> bool:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
@@ -39,14 +42,16 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """Without a value the other side of the ratio was not measured, though it should have been."""
+
     floor: Floor
-    value: float
+    value: float | None
     is_good: bool
 
     @property
     def gates(self) -> bool:
-        """Figures of this very machine are told; only ratios decide."""
-        return self.floor.under is not None
+        """Figures of this very machine are told; ratios decide, and what is the same on any machine."""
+        return self.floor.under is not None or self.floor.is_exact
 
 
 @dataclass(slots=True)
@@ -72,14 +77,21 @@ class Figures:
     def is_good(self, verdicts: Iterable[Verdict]) -> bool:
         return not self.failed and all(verdict.is_good for verdict in verdicts if verdict.gates)
 
-    def judge(self, floors: Iterable[Floor]) -> list[Verdict]:
-        """Of every floor whose figures were measured."""
+    def judge(self, floors: Iterable[Floor], expected: Container[str] = ()) -> list[Verdict]:
+        """Of every floor whose figures were measured; of ours too that have nothing to stand beside, though one of the
+        `expected` subjects should have been there.
+        """
         verdicts = []
         for floor in floors:
             value = self.ratio(floor.over, floor.under)
             if value is not None:
                 verdicts.append(Verdict(floor, value, floor.holds(value)))
+            elif floor.under and floor.over in self.values and self._is_missed(floor.under, expected):
+                verdicts.append(Verdict(floor, None, is_good=False))
         return verdicts
+
+    def _is_missed(self, under: Key, expected: Container[str]) -> bool:
+        return under in self.values or under.subject in expected
 
     def ratio(self, over: Key, under: Key | None) -> float | None:
         """The median of the ratios of each round, since both sides of a round had the same noise."""
@@ -120,9 +132,9 @@ class Figures:
 
 
 def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """p50, p99 and the highest, each a value that was measured; zeros of nothing."""
+    """p50, p99 and the highest, each a value that was measured."""
     if not values:
-        return 0.0, 0.0, 0.0
+        raise ValueError("nothing was measured")
     ordered = sorted(values)
     p50, p99 = (ordered[ceil(part * len(ordered) / 100) - 1] for part in (50, 99))
     return p50, p99, ordered[-1]

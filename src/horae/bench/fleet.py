@@ -57,7 +57,8 @@ class Process:
         status = Path(f"/proc/{self._process.pid}/status")
         if not status.exists():
             return 0.0
-        return int(status.read_text().split("VmRSS:")[1].split()[0]) / 1024
+        _, is_there, rest = status.read_text().partition("VmRSS:")
+        return int(rest.split()[0]) / 1024 if is_there else 0.0  # it has ended, and nobody has asked how
 
     @property
     def cpu_seconds(self) -> float:

@@ -9,44 +9,55 @@ from horae.app import new_id
 from horae.bench import fill, walk
 from horae.ports import Ending, WorkerState
 from horae.store.store import Store
-from horae.store.trials import SIZE, single
+from horae.store.trials import SIZE, make_timers_due, single
 
 DUE = 5_000
 AHEAD_SECONDS = 15.0
 SCAN = 1000
 CLAIM = 500
 TIMES = 10
-TURNS = 4
+TURNS = 6
 SHARDS = list(range(64))
-FIRST_DUE = 50_000_000  # numbers of the jobs that are due, far from those that only stand there
-# At some minute of a day, and never in the minutes that a benchmark takes: the first of next month at the earliest.
-STANDING = [{"schedule": f"{number} {number % 24} 1 */2 *"} for number in range(60)]
 
 
-async def jobs(store: Store, number: int) -> dict[str, float]:
-    """Milliseconds to scan and to plan 1,000 due jobs beside all that are registered, and the size of it all.
+def standing(month: int) -> list[dict[str, str]]:
+    """Jobs of this benchmark: at some minute of a day that is more than a month away."""
+    return [{"schedule": f"{number} {number % 24} 1 {(month + 1) % 12 + 1} *"} for number in range(60)]
 
-    The least of several: sizes are measured minutes apart, and what disturbs them only adds.
-    """
-    scans, plans = [], []
+
+async def make_due(store: Store, count: int, turn: int) -> int:
+    """Some jobs become due in a moment, far apart among all `count`: as many as are planned in one turn."""
+    due = min(DUE, count // 2)
+    step = (count // due - 1) | 1  # odd, so that all shards have their part
+    due_us = (await store.now() // 1_000_000 + 8) * 1_000_000
+    await store.database.run(make_timers_due(due, step, turn, due_us))
+    return due
+
+
+async def jobs(store: Store, count: int) -> list[dict[str, float]]:
+    """Milliseconds to scan and to plan 1,000 due jobs among all that are registered, for each turn."""
+    turns = []
     for turn in range(TURNS):
-        due_us = (await store.now() // 1_000_000 + 8) * 1_000_000
-        document = {"schedule": fill.once_at(due_us), "timezone": "UTC"}
-        await fill.add_jobs(store, DUE, [document], start=FIRST_DUE + (number * TURNS + turn) * DUE)
+        due = await make_due(store, count, turn)
+        scans = []
         for _ in range(TIMES):
             started = perf_counter()
             await store.due_timers(SHARDS, round(AHEAD_SECONDS * 1e6), SCAN)
             scans.append(perf_counter() - started)
-        plans.append(SCAN / await walk.plan_rate(store, DUE, AHEAD_SECONDS))
-    size = (await store.database.run(single(SIZE)))[0]["bytes"]
-    return {"scan ms": 1000 * min(scans), "plan ms": 1000 * min(plans), "database MB": size / 1e6}
+        plan = SCAN / await walk.plan_rate(store, due, AHEAD_SECONDS)
+        turns.append({"scan ms": 1000 * median(scans), "plan ms": 1000 * plan})
+    return turns
 
 
-async def claims(store: Store) -> dict[str, float]:
-    """Milliseconds to claim and to settle 500 runs, whatever else waits or is over."""
+async def megabytes(store: Store) -> float:
+    return float((await store.database.run(single(SIZE)))[0]["bytes"]) / 1e6
+
+
+async def claims(store: Store) -> list[dict[str, float]]:
+    """Milliseconds to claim and to settle 500 runs, whatever else waits or is over, for each turn."""
     worker = new_id()
     await store.beat(WorkerState(worker, "bench", "active", CLAIM, 0, ["default"], []), 600_000_000)
-    looks, taken, settled = [], [], []
+    turns = []
     for _ in range(TIMES):
         began = perf_counter()
         await store.waiting_lines([fill.HEAD])
@@ -56,7 +67,7 @@ async def claims(store: Store) -> dict[str, float]:
         if not runs:
             break
         await store.settle(worker, [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in runs])
-        looks.append(looked - began)
-        taken.append((claimed - looked) * CLAIM / len(runs))
-        settled.append((perf_counter() - claimed) * CLAIM / len(runs))
-    return {"look ms": 1000 * median(looks), "claim ms": 1000 * median(taken), "settle ms": 1000 * median(settled)}
+        each = 1000 * CLAIM / len(runs)
+        took = {"claim ms": (claimed - looked) * each, "settle ms": (perf_counter() - claimed) * each}
+        turns.append({"look ms": 1000 * (looked - began)} | took)
+    return turns

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
@@ -21,6 +21,25 @@ SCHEMA = "horae_bench"
 LOCK = 7451
 IN_USE = "database_in_use"
 RETENTION_US = 30 * 86_400_000_000
+
+
+TRANSACTIONS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+STATEMENTS_SCHEMA = """
+SELECT quote_ident(n.nspname)
+FROM pg_extension e
+JOIN pg_namespace n ON n.oid = e.extnamespace
+WHERE e.extname = 'pg_stat_statements'
+"""
+STATEMENTS = """
+SELECT coalesce(sum(s.calls), 0)::bigint
+FROM {}.pg_stat_statements s
+JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
+"""
+
+
+class Counted(NamedTuple):
+    unit: str
+    so_far: Callable[[], Awaitable[int]]
 
 
 class Place:
@@ -59,11 +78,11 @@ class Place:
             yield
 
     def _check_file(self) -> None:
-        path = self._path
-        if path.exists() and path.stat().st_size:
-            detail = f"{path} exists. A benchmark makes a file of its own and removes it afterwards."
-            raise Invalid([Fault("--url", detail, "Name a file that is not there yet.")])
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for path in self._files:
+            if path.exists() and path.stat().st_size:
+                detail = f"{path} exists. A benchmark makes a file of its own and removes it afterwards."
+                raise Invalid([Fault("--url", detail, "Name a file that is not there yet.")])
+        self._path.parent.mkdir(parents=True, exist_ok=True)
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[Store]:
@@ -93,31 +112,24 @@ class Place:
             await database.close()
 
     @asynccontextmanager
-    async def counted(self) -> AsyncIterator[Callable[[], Awaitable[int]]]:
-        """How many statements the database has had so far, as far as it tells: else transactions, else zero."""
+    async def counted(self) -> AsyncIterator[Counted | None]:
+        """What the database has had so far: statements where it keeps count of them, else transactions."""
         if self.dialect == "sqlite":
-            yield _none
+            yield None
             return
         async with self._raw() as connection:
-            name = await connection.fetchval("SELECT quote_ident(current_database())")
-            text = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
-            tracked = ("pg_stat_statements.track = 'top'", "pg_stat_statements.track_utility = off")
+            unit, text = "transactions/s", TRANSACTIONS
             with contextlib.suppress(asyncpg.PostgresError):
                 await connection.execute(f"CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA {SCHEMA}")
-                await connection.fetch(f"SELECT 1 FROM {SCHEMA}.pg_stat_statements LIMIT 1")  # noqa: S608 constant
-                for each in tracked:
-                    await connection.execute(f"ALTER DATABASE {name} SET {each}")
-                text = f"SELECT coalesce(sum(calls), 0)::bigint FROM {SCHEMA}.pg_stat_statements"  # noqa: S608 constant
+                schema = await connection.fetchval(STATEMENTS_SCHEMA)
+                counting = STATEMENTS.format(schema)
+                await connection.fetchval(counting)
+                unit, text = "statements/s", counting
 
             async def count() -> int:
                 return int(await connection.fetchval(text))
 
-            try:
-                yield count
-            finally:
-                for each in tracked:
-                    with contextlib.suppress(asyncpg.PostgresError):
-                        await connection.execute(f"ALTER DATABASE {name} RESET {each.partition(' ')[0]}")
+            yield Counted(unit, count)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
@@ -132,8 +144,8 @@ class Place:
 
     async def wipe(self) -> None:
         if self.dialect == "sqlite":
-            for path in self._path.parent.glob(f"{self._path.name}*"):
-                path.unlink()
+            for path in self._files:
+                path.unlink(missing_ok=True)
             return
         async with self._raw() as connection:
             with contextlib.suppress(asyncpg.InvalidSchemaNameError):
@@ -162,6 +174,7 @@ class Place:
     def _path(self) -> Path:
         return Path(self.url.removeprefix("sqlite:///"))
 
-
-async def _none() -> int:
-    return 0
+    @property
+    def _files(self) -> list[Path]:
+        """The database and what SQLite and horae put beside it; nothing else that is called alike."""
+        return [Path(f"{self._path}{end}") for end in ("", "-wal", "-shm", "-journal", ".lock")]

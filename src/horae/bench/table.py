@@ -12,9 +12,9 @@ def as_text(figures: Figures, verdicts: Sequence[Verdict]) -> str:
     parts = [grid(("case", "shape", "of", "median", "unit", "low", "high", "rounds"), _measured(figures))]
     if figures.remarks:
         rows = [[*place, why] for place, why in figures.remarks.items()]
-        parts.append(grid(("case", "shape", "of", "no figure, because"), rows))
+        parts.append(grid(("case", "shape", "of", "what is missing, and why"), rows))
     if verdicts:
-        parts.append(grid(("case", "shape", "unit", "against", "value", "floor", "verdict"), _judged(verdicts)))
+        parts.append(grid(("case", "shape", "unit", "against", "value", "bound", "verdict"), _judged(verdicts)))
     return "\n\n".join(parts)
 
 
@@ -39,8 +39,9 @@ def _judged(verdicts: Sequence[Verdict]) -> list[list[str]]:
     for verdict in verdicts:
         over, under = verdict.floor.over, verdict.floor.under
         against = "-" if under is None else under.subject if under.shape == over.shape else under.shape
-        word = "good" if verdict.is_good else "BELOW" if verdict.gates else "missed (told only)"
-        rows.append([over.case, over.shape, over.unit, against, short(verdict.value), verdict.floor.words, word])
+        word = "good" if verdict.is_good else "MISSED" if verdict.gates else "missed (told only)"
+        value = "none" if verdict.value is None else short(verdict.value)
+        rows.append([over.case, over.shape, over.unit, against, value, verdict.floor.words, word])
     return rows
 
 

@@ -75,8 +75,19 @@ SELECT horae_run_id(chosen.job_id, 'past:' || CAST(n AS TEXT), due_us), chosen.j
 FROM chosen
 """)
 
+# So many jobs, `step` apart.
+MAKE_DUE = Statement(f"""
+UPDATE timers
+SET due_us = :due_us
+WHERE job_id IN (
+    {_NUMBERS}
+    SELECT 'bench-' || CAST(n * :step + :first_job + :offset AS TEXT) FROM numbers
+)
+""")
+
 ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite="ANALYZE")
 WAITING = Statement("SELECT count(*) AS n FROM runs")
+JOBS = Statement("SELECT count(*) AS n FROM jobs")
 IS_ANY_LEFT = Statement("SELECT EXISTS (SELECT 1 FROM runs) AS yes")
 STAGED = Statement("SELECT count(*) AS n, max(queued_us) AS last_us FROM runs WHERE due_us = :due_us")
 SPAN = Statement("SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us FROM history")
@@ -87,7 +98,7 @@ WHERE l.expires_us > horae_now()
 """)
 
 LATENESS = Statement("""
-SELECT h.started_us - h.run_at_us AS late_us, h.priority, h.ended_us
+SELECT h.started_us - h.run_at_us AS late_us, h.ended_us - h.run_at_us AS done_us, h.priority, h.ended_us
 FROM history h
 WHERE h.due_us >= :from_us AND h.due_us < :until_us AND h.status = 'succeeded'
 """)
@@ -160,6 +171,12 @@ def add_waiting(first: int, until: int, jobs: int, due_us: int) -> Steps[None]:
 @transaction
 def add_finished(first: int, until: int, jobs: int, from_us: int, step_us: int) -> Steps[None]:
     yield ADD_FINISHED(first=first, until=until, first_job=FIRST_JOB, jobs=jobs, from_us=from_us, step_us=step_us)
+
+
+@transaction
+def make_timers_due(count: int, step: int, turn: int, due_us: int) -> Steps[None]:
+    given = {"offset": turn % step, "step": step, "due_us": due_us}
+    yield MAKE_DUE(first=0, until=count, first_job=FIRST_JOB, **given)
 
 
 def single(query: Statement, **params: Any) -> Transaction[Rows]:

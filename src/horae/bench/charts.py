@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -43,14 +43,20 @@ def bars(title: str, unit: str, rows: Sequence[Bar]) -> str:
 
 
 def lines(title: str, unit: str, over: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Points joined, both axes by powers of ten; what is zero or less is left out."""
-    points = [(x, y) for each in series.values() for x, y in each if x > 0 and y > 0]
+    """Points joined, both axes by powers of ten. A size of zero stands at the left edge, a height of zero nowhere."""
+    points = [(x, y) for each in series.values() for x, y in each if x >= 0 and y > 0]
     if not points:
         return _document(title, unit, HEIGHT, [_text(WIDTH / 2, HEIGHT / 2, "nothing was measured", "middle")])
     left, bottom, right, top = 80, HEIGHT - 50, WIDTH - 190, TOP
-    across, up = _scale([x for x, _ in points], left, right), _scale([y for _, y in points], bottom, top)
+    sizes = [x for x, _ in points if x > 0] or [1]
+    has_none = len(sizes) < len(points)
+    scaled, up = _scale(sizes, left + (40 if has_none else 0), right), _scale([y for _, y in points], bottom, top)
+
+    def across(x: float) -> float:
+        return scaled(x) if x > 0 else left
+
     parts = []
-    for value in _tens([x for x, _ in points]):
+    for value in [*([0.0] if has_none else []), *_tens(sizes)]:
         parts += [
             _line((across(value), top), (across(value), bottom), FAINT),
             _text(across(value), bottom + 16, number_text(value), "middle"),
@@ -63,7 +69,7 @@ def lines(title: str, unit: str, over: str, series: Mapping[str, Sequence[tuple[
     parts.append(_text((left + right) / 2, bottom + 36, over, "middle"))
     for number, (name, each) in enumerate(series.items()):
         colour = COLOURS[number % len(COLOURS)]
-        drawn = [(across(x), up(y)) for x, y in sorted(each) if x > 0 and y > 0]
+        drawn = [(across(x), up(y)) for x, y in sorted(each) if x >= 0 and y > 0]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in drawn)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>' for x, y in drawn]
@@ -81,7 +87,7 @@ def number_text(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _scale(values: Sequence[float], start: float, end: float):
+def _scale(values: Sequence[float], start: float, end: float) -> Callable[[float], float]:
     low, high = math.log10(min(values)), math.log10(max(values))
     low, high = math.floor(low), max(math.ceil(high), math.floor(low) + 1)
     return lambda value: start + (math.log10(value) - low) / (high - low) * (end - start)

@@ -1,0 +1,41 @@
+"""What a benchmark leaves behind: its figures with what they were measured on, and charts of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from horae import __version__
+from horae.bench.figures import Figures, Verdict
+from horae.bench.pictures import draw
+from horae.bench.sizes import Size
+from horae.store.sqlite import system_now_us
+
+
+def about(size: Size, cases: Sequence[str]) -> dict[str, Any]:
+    """What somebody must know to measure the same again; asked for before anything is measured."""
+    return {
+        "at": datetime.fromtimestamp(system_now_us() // 1_000_000, UTC).isoformat(),
+        "horae": __version__,
+        "cases": list(cases),
+        "size": asdict(size),
+        "cores": os.cpu_count(),
+        "processor": platform.machine(),
+        "load_before": os.getloadavg(),
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+
+
+def write(folder: Path, told: dict[str, Any], figures: Figures, verdicts: Sequence[Verdict]) -> list[str]:
+    """bench.json and the charts; their names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "bench.json").write_text(json.dumps({"about": told, **figures.as_json(verdicts)}, indent=2))
+    return ["bench.json", *draw(figures, folder)]
