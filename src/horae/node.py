@@ -185,7 +185,7 @@ class Node:
                 self.wake()
             return delay
 
-        self._loop("shards", keep)
+        planner.on_free_shards = self._loop("shards", keep).wake
         self._loop("planner", planner.tick)
         self._loop("janitor", janitor.tick)
 

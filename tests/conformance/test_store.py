@@ -345,6 +345,29 @@ async def test_shards_are_balanced_and_handed_over(store: Store) -> None:
     assert len(two.shards.held) == 64
 
 
+async def test_who_plans_sees_the_shards_that_another_left(store: Store) -> None:
+    one, two = World(store, "node-1"), World(store, "node-2")
+    seen: list[str] = []
+    two.planner.on_free_shards = lambda: seen.append("free")
+    for world in (one, two, one, two):
+        await world.plan()
+    assert len(two.shards.held) == 32
+    seen.clear()
+
+    await two.planner.tick()
+    assert seen == []
+
+    await one.shards.stop()
+    await two.planner.tick()
+    await two.planner.tick()
+    assert seen == ["free"]
+
+    await two.shards.tick()
+    await two.planner.tick()
+    assert len(two.shards.held) == 64
+    assert seen == ["free"]
+
+
 async def test_keys_make_a_repeat_harmless(store: Store, world: World) -> None:
     job = await world.job()
     once = Asked("test", Once(TENANT, "key-1", "digest"))

@@ -334,6 +334,19 @@ async def test_a_node_that_drains_does_not_take_its_shards_back() -> None:
 
 
 @virtual
+async def test_what_a_node_leaves_is_taken_over_within_a_second() -> None:
+    async with Horae(nodes=2) as horae:
+        await horae.advance(20)
+        leaving, other = horae.nodes
+        assert other.shards is not None
+        assert len(other.shards.held) == 32
+        await leaving.stop()
+        await horae.advance(1)
+
+        assert len(other.shards.held) == 64
+
+
+@virtual
 async def test_a_jump_of_the_clock_that_is_not_believed_skips_nothing() -> None:
     work = Scripted()
     async with Horae(executors={"noop": work}) as horae:

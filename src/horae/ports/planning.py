@@ -44,11 +44,14 @@ class DueTimer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Due timers, the store's time, and when the next one beyond the look-ahead is due (None when unknown)."""
+    """Due timers, the store's time, when the next one beyond the look-ahead is due (None when unknown), and whether
+    nobody holds some of the shards.
+    """
 
     timers: list[DueTimer]
     now_us: int
     next_us: int | None
+    has_free_shards: bool = False
 
 
 class Decision(NamedTuple):

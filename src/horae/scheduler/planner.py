@@ -21,7 +21,8 @@ AT_ONCE = 1000
 # A backlog is planned in two lanes, each with half of the shards: the database works on one while we think about the
 # other.
 LANES = 2
-POLL_SECONDS = 1.0
+# Also how soon the shards of one that left are seen, which must be taken over within a second.
+POLL_SECONDS = 0.9
 HELD_SECONDS = 0.5
 # Most due times are whole seconds, and so is the moment at which they come into sight: by this part of the look-ahead
 # later, what is due right then has started.
@@ -44,6 +45,8 @@ class Planner:
         self._guard = guard
         self._ahead_us = round(lookahead_seconds * 1e6)
         self._wake_workers = wake_workers
+        self.on_free_shards: Callable[[], None] = lambda: None
+        self._saw_free_shards = False
 
     async def tick(self) -> float:
         delay = await self._plan()
@@ -66,6 +69,9 @@ class Planner:
         scan = await self._store.due_timers(sorted(held), self._ahead_us, AT_ONCE)
         hit("scan.after")
         timers_scanned()
+        if scan.has_free_shards and not self._saw_free_shards:
+            self.on_free_shards()
+        self._saw_free_shards = scan.has_free_shards
         watch(self._guard, scan.now_us, sent)
         if self._guard.held:
             return HELD_SECONDS

@@ -11,11 +11,14 @@ from horae.store.database import NOW, Row, Statement, Steps, transaction
 from horae.store.jobs import decode
 from horae.store.results import end_waiting
 
-# Says that this scheduler lives, and until when to believe it.
+# Says that this scheduler lives, and until when to believe it; and how many do.
 ANNOUNCE = Statement("""
 INSERT INTO schedulers (id, started_us, expires_us)
 VALUES (:owner, horae_now(), horae_now() + :ttl_us)
 ON CONFLICT (id) DO UPDATE SET expires_us = horae_now() + :ttl_us
+RETURNING 1 + (
+    SELECT count(*) FROM schedulers other WHERE other.id <> :owner AND other.expires_us > horae_now()
+) AS live
 """)
 
 # Keeps what is still ours; a lease that ran out is not ours any more, even if nobody took it.
@@ -24,12 +27,6 @@ UPDATE leases
 SET expires_us = horae_now() + :ttl_us
 WHERE owner = :owner AND expires_us > horae_now()
 RETURNING shard, epoch
-""")
-
-LIVE = Statement("""
-SELECT count(*) AS n
-FROM schedulers
-WHERE expires_us > horae_now()
 """)
 
 # A new owner is a new epoch: statements of the old one match nothing from here on.
@@ -84,17 +81,14 @@ ORDER BY r.id
 
 LEAVE = Statement("DELETE FROM schedulers WHERE id = :owner OR expires_us < horae_now() - 3600000000")
 
-# The highest time ever seen, so that a clock that stepped back is noticed, also by a process that just started.
-REMEMBER_TIME = Statement("""
+# The time, and the highest ever seen: a clock that stepped back is noticed, also by a process that just started.
+TIME = Statement("""
 UPDATE meta
-SET value = CAST(CAST(:trusted_us AS BIGINT) AS TEXT)
-WHERE key = 'clock_high_us' AND CAST(value AS BIGINT) < :trusted_us
-""")
-
-READ_TIME = Statement("""
-SELECT horae_now() AS now_us,
-       (SELECT CAST(value AS BIGINT) FROM meta WHERE key = 'clock_high_us') AS high_us,
-       (SELECT min(expires_us) FROM leases WHERE owner <> :owner) AS others_us
+SET value = CASE WHEN CAST(value AS BIGINT) < CAST(:trusted_us AS BIGINT)
+                 THEN CAST(CAST(:trusted_us AS BIGINT) AS TEXT) ELSE value END
+WHERE key = 'clock_high_us'
+RETURNING horae_now() AS now_us, CAST(value AS BIGINT) AS high_us,
+          (SELECT min(expires_us) FROM leases WHERE owner <> :owner) AS others_us
 """)
 
 
@@ -104,12 +98,11 @@ def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
 
     `trusted_us` is the last time that proved steady; a jump of the clock is not remembered before it has.
     """
-    yield ANNOUNCE(owner=owner, ttl_us=ttl_us)
+    live = (yield ANNOUNCE(owner=owner, ttl_us=ttl_us))[0]["live"]
     held = {row["shard"]: row["epoch"] for row in (yield RENEW(owner=owner, ttl_us=ttl_us))}
-    live = (yield LIVE())[0]["n"]
     new: dict[int, int] = {}
     ends: dict[int, int] = {}
-    share = -(-SHARDS // max(live, 1))
+    share = -(-SHARDS // live)
     if len(held) < share:
         ends = {row["shard"]: row["expires_us"] for row in (yield ENDS())}
         taken = yield TAKE(owner=owner, ttl_us=ttl_us, room=share - len(held))
@@ -121,8 +114,7 @@ def keep(owner: str, ttl_us: int, trusted_us: int) -> Steps[Leases]:
         extra = sorted(held)[share:]
         yield GIVE_BACK(owner=owner, extra=[(shard,) for shard in extra])
         held = {shard: epoch for shard, epoch in held.items() if shard not in extra}
-    yield REMEMBER_TIME(trusted_us=trusted_us)
-    clock = (yield READ_TIME(owner=owner))[0]
+    clock = (yield TIME(trusted_us=trusted_us, owner=owner))[0]
     now_us = clock["now_us"]
     gaps = [shard for shard in new if ends[shard] and now_us - ends[shard] > GRACE_US]
     return Leases(held, now_us, clock["high_us"], clock["others_us"] or now_us + ttl_us, gaps)

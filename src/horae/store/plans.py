@@ -45,8 +45,12 @@ WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us
 GROUP BY r.job_id
 """)
 
-# When the first of all timers is due: most of the time, all that is to be known.
-NEXT = Statement("SELECT horae_now() AS now_us, (SELECT min(due_us) FROM timers WHERE due_us IS NOT NULL) AS next_us")
+# When the first of all timers is due: most of the time, all that is to be known. And whether a scheduler has left its
+# shards to the others, who else would find out by their next sign of life.
+NEXT = Statement("""
+SELECT horae_now() AS now_us, (SELECT min(due_us) FROM timers WHERE due_us IS NOT NULL) AS next_us,
+       EXISTS (SELECT 1 FROM leases WHERE expires_us <= (SELECT horae_now())) AS has_free_shards
+""")
 
 # When the first of the others comes into sight.
 LATER = Statement("""
@@ -146,7 +150,7 @@ TELL = Statement(TELL_SKIPPED.format(skips=_SKIPS, of_moved="true"))
 def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     clock = (yield NEXT())[0]
     if clock["next_us"] is None or clock["next_us"] > clock["now_us"] + ahead_us:
-        return Scan([], clock["now_us"], clock["next_us"])
+        return Scan([], clock["now_us"], clock["next_us"], bool(clock["has_free_shards"]))
     rows = yield DUE(held=[(shard,) for shard in shards], ahead_us=ahead_us, most=most)
     called_off: dict[str, set[int]] = {row["job_id"]: set() for row in rows if row["has_called_off"]}
     if called_off:
@@ -156,7 +160,8 @@ def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     staged = {row["job_id"]: row["n"] for row in (yield STAGED(late=late, grace_us=GRACE_US))} if late else {}
     timers = [_timer(row, frozenset(called_off.get(row["job_id"], ())), staged.get(row["job_id"], 0)) for row in rows]
     now_us = rows[0]["now_us"] if rows else clock["now_us"]
-    return Scan(timers, now_us, None if len(rows) == most else (yield LATER(ahead_us=ahead_us))[0]["next_us"])
+    next_us = None if len(rows) == most else (yield LATER(ahead_us=ahead_us))[0]["next_us"]
+    return Scan(timers, now_us, next_us, bool(clock["has_free_shards"]))
 
 
 @statement
