@@ -127,27 +127,37 @@ def _drain_file(on_file: Bench, number: int) -> None:
 
 
 def _drains(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
-    figures = bench.figures
+    """Horae first in one round, last in the next."""
     for processes in TOGETHER:
-        shape = processes_of(processes)
-        _tell(f"round {number} of {bench.size.rounds}: horae drains with {shape}")
-        os.sync()
+        turns = [partial(_drain_ours, bench, processes, number)]
+        turns += [partial(_drain_peer, bench, servers, peer, processes, number) for peer in peers]
+        for turn in turns if number % 2 else turns[::-1]:
+            turn()
 
-        async def drained(processes: int = processes) -> dict[str, float]:
-            rate, _ = await drain_by(bench, processes)
-            await bench.place.wipe()
-            return {"runs/s": rate}
 
-        _guarded(figures, ("drain", shape), "horae", lambda drained=drained: uvloop.run(drained()))
-        for peer in peers:
-            if peer.cannot_drain:
-                figures.remark("drain", "any", peer.name, peer.cannot_drain)
-                continue
-            _tell(f"round {number} of {bench.size.rounds}: {peer.name} drains with {shape}")
-            place = shape if peer.needs != "file" else f"sqlite, {shape}"
-            count = min(peer.jobs, bench.size.waiting)
-            os.sync()
-            _guarded(figures, ("drain", place), peer.name, partial(contest.drain, peer, servers, processes, count))
+def _drain_ours(bench: Bench, processes: int, number: int) -> None:
+    shape = processes_of(processes)
+    _tell(f"round {number} of {bench.size.rounds}: horae drains with {shape}")
+    os.sync()
+
+    async def drained() -> dict[str, float]:
+        rate, _ = await drain_by(bench, processes)
+        await bench.place.wipe()
+        return {"runs/s": rate}
+
+    _guarded(bench.figures, ("drain", shape), "horae", lambda: uvloop.run(drained()))
+
+
+def _drain_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, processes: int, number: int) -> None:
+    if peer.cannot_drain:
+        bench.figures.remark("drain", "any", peer.name, peer.cannot_drain)
+        return
+    shape = processes_of(processes)
+    _tell(f"round {number} of {bench.size.rounds}: {peer.name} drains with {shape}")
+    os.sync()
+    place = shape if peer.needs != "file" else f"sqlite, {shape}"
+    count = min(peer.jobs, bench.size.waiting)
+    _guarded(bench.figures, ("drain", place), peer.name, partial(contest.drain, peer, servers, processes, count))
 
 
 def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
@@ -156,9 +166,6 @@ def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], n
     uvloop.run(attempt(bench, "herd"))
     for count in bench.size.herd:
         for peer in peers:
-            if peer.cannot_herd:
-                figures.remark("herd", "any", peer.name, peer.cannot_herd)
-                continue
             _tell(f"round {number} of {bench.size.rounds}: {peer.name} with {count:,} due at once")
             lead = 2 * contest.START_SECONDS + 3 + count / _enqueue_rate(figures, peer)
             os.sync()

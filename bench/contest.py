@@ -51,7 +51,6 @@ class Peer:
     needs: str
     jobs: int = 0
     cannot_drain: str = ""
-    cannot_herd: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from taskiq.cli.scheduler.run import SchedulerLoop
 from taskiq.receiver import Receiver
 from taskiq_redis import ListQueueBroker, ListRedisScheduleSource
 
-broker = ListQueueBroker(url=f"{REDIS}/2", max_connection_pool_size=600)
+# Without a limit: a worker that waits for jobs reads for as long as there are none.
+broker = ListQueueBroker(url=f"{REDIS}/2", max_connection_pool_size=600, socket_timeout=None)
 schedules = ListRedisScheduleSource(f"{REDIS}/2", max_connection_pool_size=200, buffer_size=1000)
 
 

@@ -29,7 +29,8 @@ async def make_due(store: Store, count: int, turn: int) -> int:
     """Some jobs become due in a moment, far apart among all `count`: as many as are planned in one turn."""
     due = min(DUE, count // 2)
     step = (count // due - 1) | 1  # odd, so that all shards have their part
-    due_us = (await store.now() // 1_000_000 + 8) * 1_000_000
+    # Another second in each turn: the same job at the same time would be the same run.
+    due_us = (await store.now() // 1_000_000 + 8 + turn) * 1_000_000
     await store.database.run(make_timers_due(due, step, turn, due_us))
     return due
 

@@ -54,6 +54,7 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
     return late(rows) | {
         "% staged before": 100 * staged["n"] / count,
         "s staged ahead": (due_us - (staged["last_us"] or due_us)) / 1e6,
+        "ms claimable late": max(0, (staged["last_us"] or due_us) - due_us) / 1000,
         "% done": 100 * len(rows) / count,
         "s to drain": max(row["ended_us"] - due_us for row in rows) / 1e6,
     } | _told(rows), by_priority
