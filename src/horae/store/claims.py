@@ -72,7 +72,7 @@ LINE = Statement(
     "SELECT 0 AS started_us, '[]' AS taken, '[]' AS claimed",
     sqlite="""
     SELECT horae_now() AS started_us,
-           json_group_array(json_array(place, new_token)) AS taken,
+           json_group_array(place) AS taken,
            json_group_array(json_array(id, job_id, tenant, version, cause, due_us, run_at_us, attempt + 1, max_attempts,
                                        new_token, payload, parent_id, horae_now() - queued_us, horae_now())) AS claimed
     FROM (
@@ -95,7 +95,7 @@ TAKE = Statement(
     UPDATE runs
     SET state = 'running', attempt = runs.attempt + 1, worker = :worker, started_us = :started_us, reason = NULL,
         token = taken.new_token
-    FROM (SELECT value ->> 0 AS place, value ->> 1 AS new_token FROM json_each(:taken)) AS taken
+    FROM (SELECT value AS place, :fence + key + 1 AS new_token FROM json_each(:taken)) AS taken
     WHERE runs.rowid = taken.place
     """,
 )
@@ -225,8 +225,9 @@ def claim_sqlite(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claim
     fence = yield from _fence(sum(n for _, n in shares))
     claimed: list[Claimed] = []
     for bucket, n in shares:
-        (line,) = yield LINE(bucket=bucket, n=n, fence=fence + len(claimed), most_characters=CHARACTERS_AT_ONCE)
-        yield TAKE(worker=worker, started_us=line["started_us"], taken=line["taken"])
+        given = fence + len(claimed)
+        (line,) = yield LINE(bucket=bucket, n=n, fence=given, most_characters=CHARACTERS_AT_ONCE)
+        yield TAKE(worker=worker, started_us=line["started_us"], fence=given, taken=line["taken"])
         claimed += _claimed(line["claimed"])
     return claimed
 

@@ -98,9 +98,10 @@ class Statement:
         return self._render("sqlite")[0]
 
     def sqlite_params(self, params: dict[str, Any], now_us: int) -> dict[str, Any]:
-        names = self._render("sqlite")[1]
-        values = {key: _array(value) if key in names else value for key, value in params.items()}
-        values["horae_now"] = now_us
+        values = {**params, "horae_now": now_us}
+        for name in self._render("sqlite")[1]:
+            batch, is_column, _ = name.partition("#")
+            values[batch] = _array([row[0] for row in params[batch]] if is_column else params[batch])
         return values
 
     def for_postgres(self) -> tuple[str, tuple[str, ...]]:
@@ -131,10 +132,12 @@ class Statement:
         batches: list[str] = []
 
         def rows(match: re.Match[str]) -> str:
-            batches.append(match[1])
+            given = _columns(match[2])
+            # A row of its own inside the array is read once more for each of its columns; a lone column needs none.
+            batches.append(match[1] if len(given) > 1 else f"{match[1]}#0")
             columns = (
-                f"CAST(value ->> {index} AS {_SQLITE_TYPES[kind]}) AS {name}"
-                for index, (name, kind) in enumerate(_columns(match[2]))
+                f"CAST(value{f' ->> {index}' if len(given) > 1 else ''} AS {_SQLITE_TYPES[kind]}) AS {name}"
+                for index, (name, kind) in enumerate(given)
             )
             return f"(SELECT {', '.join(columns)} FROM json_each(:{match[1]})) AS {match[1]}"
 
