@@ -76,7 +76,8 @@ def test_dead_letters_of_a_deleted_job_are_reached_from_the_overview(page: Page,
         "schedule": "@manual",
     }
     dev.call("PUT", "/jobs/dead-twice", dies)
-    dev.run("dead-twice")
+    for _ in range(6):  # the overview shows the largest causes, and other tests leave theirs
+        dev.run("dead-twice")
     gone = dev.call("GET", "/jobs/dead-twice")["job_id"]
     dev.call("DELETE", "/jobs/dead-twice")
     dev.call("PUT", "/jobs/dead-twice", {"type": "noop", "schedule": "@manual"})

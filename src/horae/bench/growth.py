@@ -11,7 +11,7 @@ from horae.ports import Ending, WorkerState
 from horae.store.store import Store
 from horae.store.trials import SIZE, make_timers_due, single
 
-DUE = 5_000
+DUE = 500
 AHEAD_SECONDS = 15.0
 SCAN = 1000
 CLAIM = 500
@@ -29,14 +29,17 @@ async def make_due(store: Store, count: int, turn: int) -> int:
     """Some jobs become due in a moment, far apart among all `count`: as many as are planned in one turn."""
     due = min(DUE, count // 2)
     step = (count // due - 1) | 1  # odd, so that all shards have their part
+    first = turn % step
     # Another second in each turn: the same job at the same time would be the same run.
     due_us = (await store.now() // 1_000_000 + 8 + turn) * 1_000_000
-    await store.database.run(make_timers_due(due, step, turn, due_us))
+    await store.database.run(make_timers_due(range(first, first + due * step, step), due_us))
     return due
 
 
 async def jobs(store: Store, count: int) -> list[dict[str, float]]:
-    """Milliseconds to scan and to plan 1,000 due jobs among all that are registered, for each turn."""
+    """Milliseconds to scan and to plan 500 due jobs among all that are registered, for each turn. The first scan finds
+    them where they lie, on a disk perhaps; the others find what it left in memory.
+    """
     turns = []
     for turn in range(TURNS):
         due = await make_due(store, count, turn)
@@ -45,8 +48,9 @@ async def jobs(store: Store, count: int) -> list[dict[str, float]]:
             started = perf_counter()
             await store.due_timers(SHARDS, round(AHEAD_SECONDS * 1e6), SCAN)
             scans.append(perf_counter() - started)
-        plan = SCAN / await walk.plan_rate(store, due, AHEAD_SECONDS)
-        turns.append({"scan ms": 1000 * median(scans), "plan ms": 1000 * plan})
+        plan = due / await walk.plan_rate(store, due, AHEAD_SECONDS)
+        scan = {"first scan ms": 1000 * scans[0], "scan ms": 1000 * median(scans[1:])}
+        turns.append(scan | {"plan ms": 1000 * plan})
     return turns
 
 

@@ -5,7 +5,7 @@ Also the verbs of the hot path by their role, so that the same SQL can be run ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,14 +75,10 @@ SELECT horae_run_id(chosen.job_id, 'past:' || CAST(n AS TEXT), due_us), chosen.j
 FROM chosen
 """)
 
-# So many jobs, `step` apart.
-MAKE_DUE = Statement(f"""
+MAKE_DUE = Statement("""
 UPDATE timers
 SET due_us = :due_us
-WHERE job_id IN (
-    {_NUMBERS}
-    SELECT 'bench-' || CAST(n * :step + :first_job + :offset AS TEXT) FROM numbers
-)
+WHERE job_id IN (SELECT id FROM {rows:chosen(id text)})
 """)
 
 ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite="ANALYZE")
@@ -174,9 +170,8 @@ def add_finished(first: int, until: int, jobs: int, from_us: int, step_us: int) 
 
 
 @transaction
-def make_timers_due(count: int, step: int, turn: int, due_us: int) -> Steps[None]:
-    given = {"offset": turn % step, "step": step, "due_us": due_us}
-    yield MAKE_DUE(first=0, until=count, first_job=FIRST_JOB, **given)
+def make_timers_due(numbers: Iterable[int], due_us: int) -> Steps[None]:
+    yield MAKE_DUE(chosen=[(f"bench-{FIRST_JOB + number}",) for number in numbers], due_us=due_us)
 
 
 def single(query: Statement, **params: Any) -> Transaction[Rows]:
