@@ -189,9 +189,10 @@ def _guarded(figures: Figures, place: tuple[str, str], subject: str, work: Calla
         figures.add(*place, subject, work())
     except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
         why = str(error) if isinstance(error, contest.PeerError) else f"{type(error).__name__}: {error}"
-        figures.remark(*place, subject, why)
         if subject == "horae":
-            figures.failed.append(place[0])
+            figures.fail(*place, why)
+        else:
+            figures.remark(*place, subject, why)
 
 
 def _report(figures: Figures, told: dict[str, Any], out: Path, expected: Container[str]) -> bool:

@@ -20,6 +20,7 @@ from horae.bench.figures import Figures
 from horae.bench.place import SCHEMA, Place
 from horae.bench.run import CASES, Bench, attempt, run
 from horae.bench.sizes import QUICK
+from horae.cli.bench import bench as command
 from tests.services import on_server
 from tests.system.shell import Shell
 
@@ -225,6 +226,7 @@ def test_every_case_is_documented() -> None:
     documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
 
     assert documented == [*CASES, *PEERS]
+    assert f"The cases: {', '.join(CASES)}." in " ".join((command.help or "").split())
 
 
 def test_every_peer_has_a_script_and_exact_versions() -> None:

@@ -93,10 +93,10 @@ FROM leases l
 WHERE l.expires_us > horae_now()
 """)
 
-LATENESS = Statement("""
-SELECT h.started_us - h.run_at_us AS late_us, h.ended_us - h.run_at_us AS done_us, h.priority, h.ended_us
-FROM history h
-WHERE h.due_us >= :from_us AND h.due_us < :until_us AND h.status = 'succeeded'
+_DONE = "FROM history h WHERE h.due_us >= :from_us AND h.due_us < :until_us AND h.status = 'succeeded'"
+DONE = Statement(f"SELECT count(*) AS n {_DONE}")
+LATENESS = Statement(f"""
+SELECT h.started_us - h.run_at_us AS late_us, h.ended_us - h.run_at_us AS done_us, h.priority, h.ended_us {_DONE}
 """)
 
 SIZE = Statement(
