@@ -17,7 +17,7 @@ from horae.bench import fill
 from horae.bench.bare import decide
 from horae.bench.place import Place
 from horae.ports import Again, Ending, WorkerState
-from horae.store import fleet, leases, results, trials
+from horae.store import claims, fleet, leases, results, trials
 from horae.store.database import Query, Rows, Transaction
 
 WAITING = 100_000
@@ -78,6 +78,9 @@ async def explain(url: str, count: int) -> None:
                 decisions = decide(scan, held, ahead_us)
                 await database.run("Plan of 1,000 runs", hot.plan(WORKER, decisions))
                 await database.run("Which lines wait", hot.look([fill.HEAD]))
+                soon = claims.coming([fill.LINE], 0, await store.now(), 10_000)
+                versions = await database.run("Which 10,000 come soon", soon)
+                await database.run("Definitions of 250", claims.specs(versions[:250]))
                 claimed = await database.run("Claim of 500", hot.claim(WORKER, [(fill.LINE, 500)]))
                 again = [Again(run.run_id, run.token, 1_000_000, "exception", "boom") for run in claimed[:100]]
                 await database.run("Requeue of 100", results.requeue(WORKER, again))

@@ -212,6 +212,7 @@ class Node:
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)
         self._loop("strays", worker.find_strays)
+        self._loop("ahead", worker.read_ahead)
         if self._tools.sender is not None:
             self._loop("relay", Relay(self._store, self._tools.sender, self._tools.vault).tick)
         return worker

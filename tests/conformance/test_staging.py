@@ -281,3 +281,20 @@ async def test_an_edit_comes_after_what_has_started(world: World, store: Store, 
 
     assert (await store.versions(TENANT, job))[0]["created_us"] >= claimed.due_us
     assert check([line async for block in store.export(10**15) for line in block.splitlines()]).violations == []
+
+
+async def test_what_comes_soon_is_told_by_line_and_time(world: World, store: Store, clock: StoreClock) -> None:
+    """The clock stands at a full minute: the jobs below are due 5 and 10 seconds later."""
+    first = await world.job(schedule="5 * * * * *")
+    second = await world.job(schedule="10 * * * * *")
+    other = await world.job(schedule="5 * * * * *", priority="HIGH")
+    await world.plan()
+    now_us = await store.now()
+    lines = sorted(line.bucket for line in (await store.waiting_lines(["-"])).waiting)
+    high, medium = lines
+
+    assert await store.coming([medium], now_us, now_us + 6_000_000, 10) == [(first, 1)]
+    assert await store.coming([medium], now_us + 6_000_000, now_us + 15_000_000, 10) == [(second, 1)]
+    assert sorted(await store.coming(lines, now_us, now_us + 6_000_000, 10)) == sorted([(first, 1), (other, 1)])
+    assert len(await store.coming(lines, 0, now_us + 15_000_000, 2)) == 2
+    assert await store.coming([high], now_us, now_us + 1_000_000, 10) == []

@@ -8,9 +8,12 @@ from unittest.mock import patch
 
 from horae.commands import Caller, RunRequest
 from horae.ports import Outcome, Request
+from horae.store.claims import COMING, SPECS
 from horae.store.database import Statement, Transaction
-from horae.testing import START_US, Horae, virtual
+from horae.testing import START_US, VAULT, Horae, virtual
 from horae.worker import opening
+from horae.worker.secrets import Secrets
+from tests.conformance.world import count_queries
 from tests.scenario.rows import rows_of
 from tests.scenario.scripted import Scripted, failing, sleeping
 
@@ -231,6 +234,45 @@ async def test_a_small_cache_of_definitions_never_loses_what_is_about_to_run() -
             await horae.advance(31)
 
     assert len(work.requests) == 40 * 6
+
+
+@virtual
+async def test_jobs_that_come_round_are_found_though_not_all_of_them_are_kept() -> None:
+    with patch.object(opening, "SPECS_KEPT", 300):
+        async with Horae() as horae:
+            jobs = [(await horae.create({"name": f"j{n}", "type": "noop"}), 1) for n in range(400)]
+            opener = opening.Opener(horae.store, Secrets(horae.store, VAULT))
+            with count_queries(horae.store) as queries:
+                for _ in range(10):
+                    for first in range(0, 400, 50):
+                        assert len(await opener.specs(jobs[first : first + 50])) == 50
+
+    read = sum(len(query.params["wanted"]) for query in queries if query.statement is SPECS)
+    assert read < 4000 * 0.5, "without the oldest none of them would be found"
+
+
+@virtual
+async def test_definitions_are_read_before_their_runs_are_due() -> None:
+    work = Scripted()
+    async with Horae(executors={"noop": work}) as horae:
+        for n in range(40):
+            await horae.create({"name": f"j{n}", "type": "noop", "schedule": "@hourly"})
+        await horae.advance(3599.5)
+        with count_queries(horae.store) as queries:
+            await horae.advance(1)
+
+    assert len(work.requests) == 40
+    assert SPECS not in [query.statement for query in queries]
+
+
+@virtual
+async def test_a_worker_with_nothing_to_come_reads_nothing_ahead() -> None:
+    async with Horae(executors={"noop": Scripted()}) as horae:
+        await horae.create({"name": "j", "type": "noop", "schedule": "@hourly"})
+        with count_queries(horae.store) as queries:
+            await horae.advance(3000)
+
+    assert COMING not in [query.statement for query in queries]
 
 
 @virtual

@@ -25,7 +25,7 @@ def job(**retry: object) -> Definition:
 def verdict(definition: Definition, number: int, **outcome: object) -> Verdict:
     most = definition.retry.max_retries + 1
     said = {"succeeded": False, "is_retryable": True, "retry_after_us": None} | outcome
-    return judge(definition, Attempt("run", number, most), **said)  # type: ignore[arg-type]
+    return judge(definition.retry, Attempt("run", number, most), **said)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("one", "two"), list(itertools.product(sorted(LIVE | ENDED), repeat=2)))

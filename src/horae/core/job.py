@@ -58,6 +58,18 @@ class Timing(msgspec.Struct, frozen=True):
     max_runs: int | None = None
 
 
+class Work(msgspec.Struct, frozen=True, gc=False):
+    """What of a definition says how it is run: little more than half in memory, where a worker keeps many."""
+
+    name: str
+    type: Literal["http", "shell", "python", "custom", "noop"]
+    target: dict[str, Any] = {}
+    payload: Any = None
+    timeout_us: int = 30_000_000
+    retry: Retry = Retry()
+    delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+
+
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything a user says about a job. Stored as JSON, one per version; durations are microseconds.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-from horae.core.job import Definition, Retry
+from horae.core.job import Retry
 
 QUEUED, RUNNING = "queued", "running"
 SUCCEEDED, FAILED, CANCELLED, SKIPPED, UNKNOWN = "succeeded", "failed", "cancelled", "skipped", "unknown"
@@ -110,7 +110,7 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    definition: Definition,
+    retry: Retry,
     attempt: Attempt,
     *,
     succeeded: bool,
@@ -121,8 +121,8 @@ def judge(
         return Verdict(SUCCEEDED)
     if not is_retryable or attempt.number >= attempt.max_attempts:
         return Verdict(FAILED)
-    delay_us = backoff_us(definition.retry, attempt.run_id, attempt.number)
-    return Verdict(None, max(delay_us, min(retry_after_us or 0, definition.retry.max_delay_us)))
+    delay_us = backoff_us(retry, attempt.run_id, attempt.number)
+    return Verdict(None, max(delay_us, min(retry_after_us or 0, retry.max_delay_us)))
 
 
 def backoff_us(retry: Retry, run: str, attempt: int) -> int:

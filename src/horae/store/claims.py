@@ -153,6 +153,17 @@ WHERE r.state = 'running'
        OR r.tenant IN (SELECT id FROM {rows:capped(id text)}))
 """)
 
+_COMING = """
+SELECT r.job_id, r.version
+FROM runs r
+WHERE r.state = 'queued' AND r.bucket %s AND r.available_us > :after_us AND r.available_us <= :until_us
+LIMIT :most
+"""
+COMING = Statement(
+    _COMING % "= ANY (ARRAY(SELECT line.bucket FROM {rows:line(bucket text)}))",
+    sqlite=_COMING % "IN (SELECT line.bucket FROM {rows:line(bucket text)})",
+)
+
 SPECS = Statement("""
 SELECT v.job_id, v.version, v.spec
 FROM job_versions v
@@ -315,6 +326,13 @@ def _facts(rows: Rows, room: int) -> Steps[Facts]:
         paused=frozenset((row["tenant"], row["queue"]) for row in limits if row["is_paused"]),
         room=room,
     )
+
+
+@reading
+def coming(lines: list[str], after_us: int, until_us: int, most: int) -> Steps[list[tuple[str, int]]]:
+    """The versions of jobs whose runs become available in these lines meanwhile."""
+    rows = yield COMING(line=_ids(lines), after_us=after_us, until_us=until_us, most=most)
+    return [(row["job_id"], row["version"]) for row in rows]
 
 
 @reading

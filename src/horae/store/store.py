@@ -180,6 +180,7 @@ class Store:
     claim_gated = _verb(claims.claim_gated)
     gate = _verb(claims.gate)
     chores = _verb(upkeep.chores)
+    coming = _verb(claims.coming)
     specs = _verb(claims.specs)
     results_of = _verb(claims.results_of)
     limits = _verb(claims.limits)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from horae.core.job import Definition
+from horae.core.job import Work
 from horae.core.run import Attempt, judge
 from horae.core.secrets import Redactor, fill, fill_url, names_in
 from horae.ports import Again, Claimed, Ending, Held, LogChunk, Outcome, Request
@@ -22,43 +22,41 @@ LOG_CAP = 1024 * 1024
 PATIENCE_US = 3_600_000_000
 STOPPED = "The worker was told to stop before the run had ended."
 
-_decode = msgspec.json.Decoder(Definition).decode
+_decode = msgspec.json.Decoder(Work).decode
 _encode = msgspec.json.Encoder().encode
 
 
 class Spec(NamedTuple):
-    """A definition, and the names of the secrets in its target."""
+    """How a version of a job is run, and the names of the secrets in its target."""
 
-    definition: Definition
+    work: Work
     secrets: frozenset[str]
 
 
 def read_spec(text: str) -> Spec:
-    definition = _decode(text)
-    return Spec(definition, names_in(definition.target) if "{{" in text else frozenset())
+    work = _decode(text)
+    return Spec(work, names_in(work.target) if "{{" in text else frozenset())
 
 
-def request_of(
-    claimed: Claimed, definition: Definition, upstream: dict[str, Any] | None, secrets: Mapping[str, str]
-) -> Request:
-    payload = definition.payload if claimed.payload is None else json.loads(claimed.payload)
+def request_of(claimed: Claimed, work: Work, upstream: dict[str, Any] | None, secrets: Mapping[str, str]) -> Request:
+    payload = work.payload if claimed.payload is None else json.loads(claimed.payload)
     if payload is None and upstream is not None:
         payload = {}
-    target = definition.target
-    if definition.type == "custom" and "handler" not in target:
-        target = {**target, "handler": definition.name}
+    target = work.target
+    if work.type == "custom" and "handler" not in target:
+        target = {**target, "handler": work.name}
     if secrets:
-        url = target.get("url") if definition.type == "http" else None
+        url = target.get("url") if work.type == "http" else None
         target = fill(target, secrets) | ({"url": fill_url(url, secrets)} if url else {})
     return Request(
         run_id=claimed.run_id,
         job_id=claimed.job_id,
-        job_name=definition.name,
+        job_name=work.name,
         tenant=claimed.tenant,
         attempt=claimed.attempt,
         fence=claimed.token,
         scheduled_for_us=claimed.due_us,
-        timeout_seconds=definition.timeout_us / 1e6,
+        timeout_seconds=work.timeout_us / 1e6,
         target=target,
         payload=payload,
         upstream=upstream,
@@ -81,7 +79,7 @@ class Reports(Protocol):
 def report(
     results: Reports,
     claimed: Claimed | Held,
-    definition: Definition,
+    work: Work,
     outcome: Outcome,
     redactor: Redactor | None = None,
 ) -> None:
@@ -95,7 +93,7 @@ def report(
         results.again(Again(claimed.run_id, claimed.token, delay_us, outcome.reason, outcome.error, counts=False))
         return
     verdict = judge(
-        definition,
+        work.retry,
         Attempt(claimed.run_id, claimed.attempt, claimed.max_attempts),
         succeeded=outcome.succeeded,
         is_retryable=outcome.is_retryable,
@@ -109,9 +107,9 @@ def report(
         results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
 
 
-def give_back(results: Reports, run: Claimed | Held, definition: Definition) -> None:
+def give_back(results: Reports, run: Claimed | Held, work: Work) -> None:
     """A run that was stopped because its worker leaves: to another worker, or to an honest end."""
-    if definition.delivery == "at_most_once":
+    if work.delivery == "at_most_once":
         results.end(Ending(run.run_id, run.token, "unknown", "worker_lost", STOPPED, None))
     else:
         results.again(Again(run.run_id, run.token, 0, "worker_lost", STOPPED, grace=1))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from horae.core.errors import Unavailable
-from horae.core.job import Bucket, Definition
+from horae.core.job import Bucket, Work
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
@@ -28,7 +28,7 @@ from horae.ports import (
 )
 from horae.telemetry import attempt_took, attempts_started, log, oops, warn
 from horae.worker.attempt import Output, give_back, late_us, report
-from horae.worker.lines import POLL_SECONDS, Lines, prefixes_of
+from horae.worker.lines import POLL_SECONDS, Lines, Seen, prefixes_of
 from horae.worker.opening import Opener
 from horae.worker.results import Results
 from horae.worker.secrets import Secrets
@@ -43,6 +43,9 @@ PART = 100
 # While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
 # long at most to be seen.
 LOOK_SECONDS = 0.05
+# Definitions are read ahead for what the slots can start within a second, if a run takes fifty milliseconds.
+STARTS_A_SLOT = 20
+LINES_AHEAD = 100
 STRAY_US = 3_000_000
 HELD_SECONDS = 0.5
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
@@ -101,6 +104,7 @@ class Worker:
         self._lines = Lines(store, guard)
         self._more: list[tuple[str, Bucket]] = []
         self._look_again_at = 0.0
+        self._seen: Seen | None = None
         self._claims_under_way = 0
         self._is_draining = False
         self._is_registered = False
@@ -128,6 +132,7 @@ class Worker:
                 return HELD_SECONDS
             if worker != self.id:
                 return 0.0  # given up meanwhile, and the new one has not said yet that it is there
+            self._seen = seen
             if not seen.due:
                 return seen.seconds_to_next
             self._more, self._look_again_at = seen.due, now + LOOK_SECONDS
@@ -135,6 +140,14 @@ class Worker:
         if claimed < room:
             self._more = []
         return 0.0 if claimed else BUSY_SECONDS
+
+    async def read_ahead(self) -> float:
+        """Reads the definitions of what comes soon, while nothing is due."""
+        seen, self._seen = self._seen, None
+        if seen is not None and seen.waiting and not self._more:
+            lines = [waiting.bucket for waiting in seen.waiting[:LINES_AHEAD]]
+            await self._opener.read_ahead(lines, seen.now_us, STARTS_A_SLOT * self._settings.slots)
+        return POLL_SECONDS
 
     def look_anew(self) -> None:
         """What is known of the lines, and of what holds them back, counts no longer."""
@@ -177,20 +190,20 @@ class Worker:
             raise
         if worker != self.id:
             return
-        attempts_started([(definition.type, late_us(run)) for run, definition, _, _ in opened])
+        attempts_started([(work.type, late_us(run)) for run, work, _, _ in opened])
         loop = asyncio.get_running_loop()
         now = loop.time()
-        for run, definition, request, secrets in opened:
+        for run, work, request, secrets in opened:
             if type(request) is Outcome:  # isinstance asks a Struct's metaclass, in Python
-                report(self.results, run, definition, request)
+                report(self.results, run, work, request)
                 continue
             redactor = Redactor(secrets) if secrets else None
-            task = loop.create_task(self._attempt(run, definition, request, redactor), name=run.run_id)
+            task = loop.create_task(self._attempt(run, work, request, redactor), name=run.run_id)
             self._held[run.run_id] = _Held(run, task, now + request.timeout_seconds + OVERTIME_SECONDS)
             task.add_done_callback(self._finished)
 
-    async def _attempt(self, run: Claimed, definition: Definition, request: Request, redactor: Redactor | None) -> None:
-        executor = self._executors[definition.type]
+    async def _attempt(self, run: Claimed, work: Work, request: Request, redactor: Redactor | None) -> None:
+        executor = self._executors[work.type]
         output = Output(self.results, run, redactor)
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -199,24 +212,24 @@ class Worker:
             outcome = await executor.run(request, output.write)
             hit("attempt.after_effect")
         except asyncio.CancelledError:
-            self._stopped(run, definition)
+            self._stopped(run, work)
             return
         except Exception as error:  # noqa: BLE001 our bug, but the run must not be lost for it
-            oops("executor.broken", error, run=run.run_id, type=definition.type)
+            oops("executor.broken", error, run=run.run_id, type=work.type)
             outcome = Outcome(succeeded=False, reason="exception", error=f"horae: {type(error).__name__}: {error}")
         finally:
-            attempt_took(definition.type, clock() - began)
+            attempt_took(work.type, clock() - began)
             output.close()
-        report(self.results, run, definition, outcome, redactor)
+        report(self.results, run, work, outcome, redactor)
 
-    def _stopped(self, run: Claimed, definition: Definition) -> None:
+    def _stopped(self, run: Claimed, work: Work) -> None:
         """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end."""
         reason = self._stops.get(run.run_id)
         if reason == DRAINED:
-            give_back(self.results, run, definition)
+            give_back(self.results, run, work)
         elif reason == OVERTIME:
             late = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
-            report(self.results, run, definition, late)
+            report(self.results, run, work, late)
         elif reason is not None:
             self.results.end(Ending(run.run_id, run.token, "cancelled", reason, None, None))
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import NamedTuple
 
-from horae.core.job import Definition
+from horae.core.job import Work
 from horae.ports import Claimed, ClaimStore, Outcome, Request
 from horae.worker.attempt import Spec, no_secret, read_spec, request_of
 from horae.worker.secrets import Secrets
 
-SPECS_KEPT = 20_000
+SPECS_KEPT = 30_000
+# Jobs come round in the same order: of more than can be kept, the oldest is always the one that is needed next. So when
+# all places are taken, one in so many takes one.
+ONE_IN = 8
+AHEAD_US = 3_000_000
+AHEAD_AT_ONCE = 250
 
 Version = tuple[str, int]
 """A job and a version of it, which never changes."""
@@ -20,7 +26,7 @@ class Opened(NamedTuple):
     """A run with what its executor is told; or with the outcome that it has because it cannot start."""
 
     run: Claimed
-    definition: Definition
+    work: Work
     request: Request | Outcome
     secrets: dict[str, str]
 
@@ -30,6 +36,7 @@ class Opener:
         self._store = store
         self._secrets = secrets
         self._kept: dict[Version, Spec] = {}
+        self._read_until_us = 0
 
     async def open(self, claimed: list[Claimed]) -> list[Opened]:
         versions = [(run.job_id, run.version) for run in claimed]
@@ -40,16 +47,16 @@ class Opener:
         wanted = {(run.tenant, name) for run, spec in pairs for name in spec.secrets}
         found = await self._secrets.fetch(wanted) if wanted else {}
         opened = []
-        for run, (definition, names) in pairs:
+        for run, (work, names) in pairs:
             secrets = {name: found[run.tenant, name] for name in names if (run.tenant, name) in found} if names else {}
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
             is_complete = len(secrets) == len(names)
-            request = request_of(run, definition, given, secrets) if is_complete else no_secret(names - secrets.keys())
-            opened.append(Opened(run, definition, request, secrets))
+            request = request_of(run, work, given, secrets) if is_complete else no_secret(names - secrets.keys())
+            opened.append(Opened(run, work, request, secrets))
         return opened
 
     async def specs(self, wanted: Iterable[Version]) -> dict[Version, Spec]:
-        """Of each version; from the store only if it has not been asked for of late."""
+        """Of each version; from the store only if it is not kept here."""
         found: dict[Version, Spec] = {}
         missing: set[Version] = set()
         for version in wanted:
@@ -59,9 +66,25 @@ class Opener:
             else:
                 found[version] = spec
         if missing:
-            read = {version: read_spec(text) for version, text in (await self._store.specs(sorted(missing))).items()}
+            read = await self._read(sorted(missing))
             found |= read
-            self._kept |= read
-            while len(self._kept) > SPECS_KEPT:
-                del self._kept[next(iter(self._kept))]
+            is_full = len(self._kept) >= SPECS_KEPT
+            self._keep(dict(islice(read.items(), 0, None, ONE_IN)) if is_full else read)
         return found
+
+    async def read_ahead(self, lines: list[str], now_us: int, most: int) -> None:
+        """The definitions of up to so many runs of these lines that come soon: a crowd need not wait for them then."""
+        until_us = now_us + AHEAD_US
+        coming = await self._store.coming(lines, self._read_until_us, until_us, min(most, SPECS_KEPT // 2))
+        self._read_until_us = until_us
+        missing = [version for version in coming if version not in self._kept]
+        for start in range(0, len(missing), AHEAD_AT_ONCE):
+            self._keep(await self._read(missing[start : start + AHEAD_AT_ONCE]))
+
+    async def _read(self, versions: list[Version]) -> dict[Version, Spec]:
+        return {version: read_spec(text) for version, text in (await self._store.specs(versions)).items()}
+
+    def _keep(self, read: dict[Version, Spec]) -> None:
+        self._kept |= read
+        while len(self._kept) > SPECS_KEPT:
+            del self._kept[next(iter(self._kept))]

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from horae.core.access import worker_id
 from horae.core.errors import Conflict
-from horae.core.job import FREE, GATED, PRIORITY_NAME, Definition
+from horae.core.job import FREE, GATED, PRIORITY_NAME, Work
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
@@ -185,11 +185,11 @@ class RemoteWorkers:
         except BaseException:
             await self._give_back(worker, claimed)
             raise
-        attempts_started([(definition.type, late_us(run)) for run, definition, _, _ in opened])
+        attempts_started([(work.type, late_us(run)) for run, work, _, _ in opened])
         ready, ends = [], _Ends()
-        for run, definition, request, _ in opened:
+        for run, work, request, _ in opened:
             if isinstance(request, Outcome):
-                report(ends, run, definition, request)
+                report(ends, run, work, request)
             else:
                 ready.append((run, request))
         await self._settle(worker, ends)
@@ -220,7 +220,7 @@ class RemoteWorkers:
                 states.append(State(run_id, "lost"))
             else:
                 spec = specs[run.job_id, run.version]
-                states.append(_state(run, spec.definition, ends))
+                states.append(_state(run, spec.work, ends))
                 if states[-1].state == "lost":
                     await self._end_log(tenant, run, spec, is_cut=True)
         await self._settle(worker, ends)
@@ -245,9 +245,9 @@ class RemoteWorkers:
             spec = await self._spec(run)
             ends = _Ends()
             redactor = await self._end_log(tenant, run, spec)
-            report(ends, run, spec.definition, outcome, redactor)
+            report(ends, run, spec.work, outcome, redactor)
             if await self._settle(run.worker, ends):
-                attempt_took(spec.definition.type, (run.now_us - run.started_us) / 1e6)
+                attempt_took(spec.work.type, (run.now_us - run.started_us) / 1e6)
                 return True
         return await self._late(tenant, run_id, fence, "succeeded" if outcome.succeeded else "failed")
 
@@ -263,7 +263,7 @@ class RemoteWorkers:
         if is_cancel:
             ends.end(Ending(run_id, fence, "cancelled", run.cancel, None, None))
         else:
-            give_back(ends, run, spec.definition)
+            give_back(ends, run, spec.work)
         return await self._settle(run.worker, ends) or await self._late(tenant, run_id, fence, "cancelled")
 
     async def leave(self, tenant: str, name: str) -> None:
@@ -326,9 +326,9 @@ class RemoteWorkers:
         return round(self.pace.visibility_seconds * 1e6)
 
 
-def _state(run: Held, definition: Definition, ends: _Ends) -> State:
-    if run.now_us > run.started_us + definition.timeout_us + OVERTIME_US:
-        report(ends, run, definition, Outcome(succeeded=False, reason="timeout", error=NOT_ENDED))
+def _state(run: Held, work: Work, ends: _Ends) -> State:
+    if run.now_us > run.started_us + work.timeout_us + OVERTIME_US:
+        report(ends, run, work, Outcome(succeeded=False, reason="timeout", error=NOT_ENDED))
         return State(run.run_id, "lost", "timeout")
     if run.cancel is not None:
         return State(run.run_id, "cancelled", run.cancel)
