@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from horae.core.job import Definition
+from horae.core.job import SHARDS, Definition
 from horae.ports import Merge
 from horae.store.store import Store
 from horae.verify.report import check
@@ -298,3 +298,18 @@ async def test_what_comes_soon_is_told_by_line_and_time(world: World, store: Sto
     assert sorted(await store.coming(lines, now_us, now_us + 6_000_000, 10)) == sorted([(first, 1), (other, 1)])
     assert len(await store.coming(lines, 0, now_us + 15_000_000, 2)) == 2
     assert await store.coming([high], now_us, now_us + 1_000_000, 10) == []
+
+
+async def test_a_due_timer_tells_how_old_its_job_is_whatever_its_version(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(schedule="@every 7s")
+    await clock.advance(3)
+    edited = await world.job(schedule="@every 7s")
+    await clock.advance(1)
+    await store.change_job(None, TENANT, edited, "test", schedule_to("@every 8s"), 1)
+
+    scan = await store.due_timers(list(range(SHARDS)), 15_000_000, 10)
+
+    told = {timer.job_id: (timer.version, timer.created_us, "@every 8s" in timer.spec) for timer in scan.timers}
+    assert told == {job: (1, START_US, False), edited: (2, START_US + 3_000_000, True)}

@@ -125,7 +125,7 @@ def test_every_floor_names_its_row_and_one_bound() -> None:
     assert all(floor.row and (floor.least is None) != (floor.most is None) for floor in FLOORS)
     assert len({(floor.over, floor.under) for floor in FLOORS}) == len(FLOORS)
     against = {floor.under.subject for floor in FLOORS if floor.under}
-    assert against == {"bare", "horae", "pgqueuer", "huey", *PEERS}
+    assert against == {"bare", "horae", "10,000 jobs", "pgqueuer", "huey", *PEERS}
 
 
 def test_the_json_has_each_figure_with_its_spread() -> None:

@@ -18,6 +18,7 @@ from horae.store.sqlite import Connection, SqliteDatabase, system_now_us
 from horae.store.store import Store, open_store
 
 SCHEMA = "horae_bench"
+ANOTHER = "_2"
 LOCK = 7451
 IN_USE = "database_in_use"
 RETENTION_US = 30 * 86_400_000_000
@@ -45,28 +46,35 @@ class Counted(NamedTuple):
 class Place:
     """`url` is what a store or a process is opened with."""
 
-    def __init__(self, given: str) -> None:
+    def __init__(self, given: str, number: str = "") -> None:
         self.dialect = "postgres" if given.startswith(("postgresql://", "postgres://")) else "sqlite"
         self._given = given
+        self._schema = SCHEMA + number
         if self.dialect == "postgres":
             parts = urlsplit(given)
-            query = dict(parse_qsl(parts.query)) | {"search_path": SCHEMA}
+            query = dict(parse_qsl(parts.query)) | {"search_path": self._schema}
             self.url = parts._replace(query=urlencode(query)).geturl()
         else:
-            self.url = f"sqlite:///{given.removeprefix('sqlite:///')}"
+            self.url = f"sqlite:///{given.removeprefix('sqlite:///')}{number}"
+
+    def another(self) -> Place:
+        """A second one beside it."""
+        return Place(self._given, ANOTHER)
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
         """Refuses a database that somebody uses, another benchmark too."""
         if self.dialect == "sqlite":
-            self._check_file()
+            for place in (self, self.another()):
+                place.check_file()
             yield
             return
         async with self._raw() as connection:
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
                 raise Conflict("A benchmark runs in this database: wait for its end, or name another one.", IN_USE)
             for (schema,) in await connection.fetch(
-                "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> $1", SCHEMA
+                "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> ALL ($1)",
+                [SCHEMA, SCHEMA + ANOTHER],
             ):
                 table = await connection.fetchval("SELECT to_regclass(format('%I.jobs', $1::text))::text", schema)
                 if table and await connection.fetchval(f"SELECT EXISTS (SELECT 1 FROM {table})"):  # noqa: S608 quoted
@@ -77,7 +85,7 @@ class Place:
                     )
             yield
 
-    def _check_file(self) -> None:
+    def check_file(self) -> None:
         for path in self._files:
             if path.exists() and path.stat().st_size:
                 detail = f"{path} exists. A benchmark makes a file of its own and removes it afterwards."
@@ -90,7 +98,7 @@ class Place:
         await self.wipe()
         if self.dialect == "postgres":
             async with self._raw() as connection:
-                await connection.execute(f"CREATE SCHEMA {SCHEMA}")
+                await connection.execute(f"CREATE SCHEMA {self._schema}")
         store = open_store(self.url)
         try:
             await store.migrate()
@@ -120,7 +128,7 @@ class Place:
         async with self._raw() as connection:
             unit, text = "transactions/s", TRANSACTIONS
             with contextlib.suppress(asyncpg.PostgresError):
-                await connection.execute(f"CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA {SCHEMA}")
+                await connection.execute(f"CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA {self._schema}")
                 schema = await connection.fetchval(STATEMENTS_SCHEMA)
                 counting = STATEMENTS.format(schema)
                 await connection.fetchval(counting)
@@ -149,7 +157,14 @@ class Place:
             return
         async with self._raw() as connection:
             with contextlib.suppress(asyncpg.InvalidSchemaNameError):
-                await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA {SCHEMA} CASCADE")
+                await connection.execute(f"SET client_min_messages = warning; DROP SCHEMA {self._schema} CASCADE")
+
+    async def vacuum(self) -> None:
+        """As if the jobs had been there for long: autovacuum has been to all of them."""
+        if self.dialect == "postgres":
+            async with self._raw() as connection:
+                await connection.execute(f"SET search_path = {self._schema}")
+                await connection.execute("VACUUM (ANALYZE) jobs, job_versions, timers")
 
     async def connect(self) -> Any:
         """A connection as horae has it, with nothing around it."""

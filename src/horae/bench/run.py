@@ -7,6 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice, pairwise
 
 from horae.app import new_id
 from horae.bench import bare, door, failover, fill, fleet, growth, http, soak, timing, walk
@@ -134,22 +135,33 @@ async def failovers(bench: Bench) -> None:
 
 
 async def grow_jobs(bench: Bench) -> None:
-    """In one database that only gets larger."""
-    async with bench.place.fresh() as store:
-        before = 0
-        standing = growth.standing(datetime.fromtimestamp(await store.now() / 1e6, UTC).month)
-        for count in bench.size.registered:
-            await fill.add_jobs(store, count - before, standing, start=before)
-            await fill.analyze(store)
-            _add_turns(bench, f"{count:,} jobs", await growth.jobs(store, count))
-            bench.figures.add("growth", f"{count:,} jobs", "horae", {"database MB": await growth.megabytes(store)})
-            if bench.place.dialect == "postgres":
-                await growth.make_due(store, count, growth.TURNS)  # its memory is that of one that has planned
-                words = ("serve", "--roles", "scheduler")
-                cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), *words)
-                cost = {f"scheduler {unit}": value for unit, value in cost.items()}
-                bench.figures.add("growth", f"{count:,} jobs", "horae", cost)
-            before = count
+    """In one database that only gets larger, and in turn in a small one beside it."""
+    beside = bench.place.another()
+    try:
+        async with bench.place.fresh() as large, beside.fresh() as small:
+            await _grow_jobs(bench, large, small, beside)
+    finally:
+        await beside.wipe()
+
+
+async def _grow_jobs(bench: Bench, large: Store, small: Store, beside: Place) -> None:
+    standing = growth.standing(datetime.fromtimestamp(await large.now() / 1e6, UTC).month)
+    least, turns = bench.size.registered[0], iter(range(10_000))
+    await fill.add_jobs(small, least, standing)
+    await beside.vacuum()
+    for before, count in pairwise((0, *bench.size.registered)):
+        await fill.add_jobs(large, count - before, standing, start=before)
+        await bench.place.vacuum()
+        shape = f"{count:,} jobs"
+        for turn in islice(turns, growth.TURNS):
+            sides = [(large, count, "horae"), (small, least, f"{least:,} jobs")]
+            for store, among, subject in sides if turn % 2 else reversed(sides):
+                bench.figures.add("growth", shape, subject, await growth.jobs(store, among, turn))
+        bench.figures.add("growth", shape, "horae", {"database MB": await growth.megabytes(large)})
+        if bench.place.dialect == "postgres":
+            await growth.make_due(large, count, next(turns))  # its memory is that of one that has planned
+            cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), "serve", "--roles", "scheduler")
+            bench.figures.add("growth", shape, "horae", {f"scheduler {unit}": cost[unit] for unit in cost})
 
 
 async def grow_backlog(bench: Bench) -> None:
