@@ -117,9 +117,8 @@ async def herd(bench: Bench) -> None:
             measured, by_priority = await timing.herd(bench.place, count, jitter)
             bench.figures.add("herd", shape, "horae", measured)
             for name, values in by_priority.items():
-                if not jitter:
-                    units = dict(zip(("p50 ms", "p99 ms", "max ms"), percentiles(values), strict=True))
-                    bench.figures.add("herd", f"{shape}, {name}", "horae", units)
+                units = dict(zip(("p50 ms", "p99 ms", "max ms"), percentiles(values), strict=True))
+                bench.figures.add("herd", f"{shape}, {name}", "horae", units)
 
 
 async def idle(bench: Bench) -> None:
