@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Container
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -66,7 +65,7 @@ def main() -> int:
         print("bench: stopped; this is what was measured until then.", file=sys.stderr)
         told["stopped"] = True
     told["seconds"] = round(time.monotonic() - began)
-    expected = {"bare", *(set(RIVALS) & set(chosen) if set(PEERS) & set(wanted) else ())}
+    expected = {"bare", *(chosen if set(PEERS) & set(wanted) else ())}
     is_good = _report(figures, told, options.out, expected)
     if told["stopped"]:
         return 130
@@ -79,13 +78,17 @@ def _measure(figures: Figures, size: Size, wanted: list[str], chosen: list[str],
     if "peers" in wanted:
         size = replace(size, workers=tuple(count for count in size.workers if count not in TOGETHER))
     has_peers = bool(set(PEERS) & set(wanted))
-    with postgres() as url, folder() as home, redis() if has_peers else nullcontext("") as redis_url:
-        told["postgres"] = on_server(url, "SHOW server_version")
-        bench = Bench(Place(url), size, figures, _tell)
+    with folder() as home:
         on_file = Bench(Place(str(home / "bench.db")), size, figures, _tell)
-        run_loop(_ours(bench, on_file, wanted))  # as a server runs, its garbage collection too
+        with postgres() as url:
+            told["postgres"] = on_server(url, "SHOW server_version")
+            # As a server runs, its garbage collection too.
+            run_loop(_ours(Bench(Place(url), size, figures, _tell), on_file, wanted))
         if has_peers:
-            _contests(bench, on_file, contest.Servers(url, redis_url), wanted, chosen)
+            # A server of their own: the other one may still write what a soak left behind.
+            with postgres() as url, redis() as redis_url:
+                bench = Bench(Place(url), size, figures, _tell)
+                _contests(bench, on_file, contest.Servers(url, redis_url), wanted, chosen)
 
 
 async def _ours(bench: Bench, on_file: Bench, wanted: list[str]) -> None:
@@ -107,8 +110,7 @@ def _contests(bench: Bench, on_file: Bench, servers: contest.Servers, wanted: li
     rivals = [peer for peer in chosen if peer.name in RIVALS]
     for number in range(1, bench.size.rounds + 1):
         if "peers" in wanted:
-            _drain_file(on_file, number)
-            _drains(bench, servers, chosen if number <= OTHER_ROUNDS else rivals, number)
+            _drains(bench, on_file, servers, chosen if number <= OTHER_ROUNDS else rivals, number)
         if "crowds" in wanted:
             _crowds(bench, servers, chosen if number == 1 else rivals, number)
 
@@ -126,13 +128,19 @@ def _drain_file(on_file: Bench, number: int) -> None:
     _guarded(on_file.figures, ("drain", ON_FILE), "horae", lambda: uvloop.run(drained()))
 
 
-def _drains(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
-    """Horae first in one round, last in the next."""
+def _drains(bench: Bench, on_file: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
+    """Those on a file beside each other, then the others; horae first in one round, last in the next."""
+    files = [peer for peer in peers if peer.needs == "file"]
     for processes in TOGETHER:
-        turns = [partial(_drain_ours, bench, processes, number)]
-        turns += [partial(_drain_peer, bench, servers, peer, processes, number) for peer in peers]
-        for turn in turns if number % 2 else turns[::-1]:
-            turn()
+        ours = [partial(_drain_file, on_file, number)] if processes == 1 else []
+        _in_turn(ours, [partial(_drain_peer, bench, servers, peer, processes, number) for peer in files], number)
+        others = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in peers if peer not in files]
+        _in_turn([partial(_drain_ours, bench, processes, number)], others, number)
+
+
+def _in_turn(ours: list[Callable[[], None]], theirs: list[Callable[[], None]], number: int) -> None:
+    for turn in [*ours, *theirs] if number % 2 else [*theirs[::-1], *ours]:
+        turn()
 
 
 def _drain_ours(bench: Bench, processes: int, number: int) -> None:
@@ -141,8 +149,9 @@ def _drain_ours(bench: Bench, processes: int, number: int) -> None:
     os.sync()
 
     async def drained() -> dict[str, float]:
-        rate, _ = await drain_by(bench, processes)
+        rate, megabytes = await drain_by(bench, processes)
         await bench.place.wipe()
+        bench.figures.add("start", "worker", "horae", {"MB": megabytes})
         return {"runs/s": rate}
 
     _guarded(bench.figures, ("drain", shape), "horae", lambda: uvloop.run(drained()))
@@ -161,15 +170,22 @@ def _drain_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, proc
 
 
 def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
-    figures = bench.figures
+    """Horae first in one round, last in the next."""
+    theirs = [partial(_crowd_peer, bench, servers, peer, count, number) for count in bench.size.herd for peer in peers]
+    _in_turn([partial(_crowd_ours, bench, number)], theirs, number)
+
+
+def _crowd_ours(bench: Bench, number: int) -> None:
     _tell(f"round {number} of {bench.size.rounds}: horae with a crowd due at once")
+    os.sync()
     uvloop.run(attempt(bench, "herd"))
-    for count in bench.size.herd:
-        for peer in peers:
-            _tell(f"round {number} of {bench.size.rounds}: {peer.name} with {count:,} due at once")
-            lead = 2 * contest.START_SECONDS + 3 + count / _enqueue_rate(figures, peer)
-            os.sync()
-            _guarded(figures, ("herd", f"{count:,}"), peer.name, partial(contest.herd, peer, servers, count, lead))
+
+
+def _crowd_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, count: int, number: int) -> None:
+    _tell(f"round {number} of {bench.size.rounds}: {peer.name} with {count:,} due at once")
+    lead = 2 * contest.START_SECONDS + 3 + count / _enqueue_rate(bench.figures, peer)
+    os.sync()
+    _guarded(bench.figures, ("herd", f"{count:,}"), peer.name, partial(contest.herd, peer, servers, count, lead))
 
 
 def _enqueue_rate(figures: Figures, peer: contest.Peer) -> float:
@@ -198,7 +214,7 @@ def _guarded(figures: Figures, place: tuple[str, str], subject: str, work: Calla
 def _report(figures: Figures, told: dict[str, Any], out: Path, expected: Container[str]) -> bool:
     verdicts = figures.judge(FLOORS, expected)
     files = write(out, told, figures, verdicts)
-    print(as_text(figures, verdicts))
+    print(as_text(figures, verdicts, FLOORS))
     print(f"\n{told['seconds']} s; {out}: {', '.join(files)}")
     for verdict in verdicts:
         if verdict.gates and not verdict.is_good:

@@ -100,6 +100,8 @@ HOT = {
     "plans.PLAN": plans.PLAN,
     "plans.DUE": plans.DUE,
     "claims.WAITING": claims.WAITING,
+    "claims.COMING": claims.COMING,
+    "claims.SPECS": claims.SPECS,
     "claims.CLAIM": claims.CLAIM,
     "results.SETTLE": results.SETTLE,
     "results.REQUEUE": results.REQUEUE,

@@ -252,6 +252,27 @@ async def test_jobs_that_come_round_are_found_though_not_all_of_them_are_kept() 
 
 
 @virtual
+async def test_large_definitions_are_kept_by_their_size() -> None:
+    with patch.object(opening, "CHARACTERS_KEPT", 50_000):
+        async with Horae() as horae:
+            jobs = []
+            for n in range(20):
+                payload = {"text": "x" * (100_000 if n == 7 else 10_000)}
+                jobs.append((await horae.create({"name": f"j{n}", "type": "noop", "payload": payload}), 1))
+            opener = opening.Opener(horae.store, Secrets(horae.store, VAULT))
+            await opener.specs(jobs[:3])
+            with count_queries(horae.store) as queries:
+                await opener.specs(jobs[:3])
+                assert queries == []
+                assert len(await opener.specs(jobs)) == 20
+                await opener.specs(jobs)
+
+    read = [len(query.params["wanted"]) for query in queries]
+    assert read[0] == 17
+    assert 15 <= read[1] <= 20
+
+
+@virtual
 async def test_definitions_are_read_before_their_runs_are_due() -> None:
     work = Scripted()
     async with Horae(executors={"noop": work}) as horae:

@@ -121,6 +121,13 @@ def test_what_is_the_same_on_any_machine_decides_too() -> None:
     assert not figures.is_good([verdict])
 
 
+@pytest.mark.parametrize(("bound", "worst"), [({"least": 100}, 80), ({"most": 100}, 130)])
+def test_of_what_is_the_same_on_any_machine_the_worst_counts(bound: dict[str, float], worst: float) -> None:
+    (verdict,) = measured([80, 100, 130], []).judge([Floor(OURS, None, **bound, is_exact=True)])
+
+    assert (verdict.value, verdict.is_good) == (worst, False)
+
+
 def test_every_floor_names_its_row_and_one_bound() -> None:
     assert all(floor.row and (floor.least is None) != (floor.most is None) for floor in FLOORS)
     assert len({(floor.over, floor.under) for floor in FLOORS}) == len(FLOORS)
@@ -143,11 +150,13 @@ def test_the_table_has_figures_remarks_and_verdicts() -> None:
     figures = measured([12_345], [30_000])
     figures.remark("drain", "any", "apscheduler", "it has no queue")
 
-    text = as_text(figures, figures.judge([Floor(OURS, BARE, least=0.5)]))
+    floors = [Floor(OURS, BARE, least=0.5), Floor(Key("herd", "100,000", "horae", "% done"), None, least=100)]
+    text = as_text(figures, figures.judge(floors), floors)
 
     assert "plan  postgres  horae  12,345  runs/s  12,345  12,345  1" in text
     assert "drain  any    apscheduler  it has no queue" in text
     assert "plan  postgres  runs/s  bare     0.41   >= 0.5  MISSED" in text
+    assert text.endswith("Not measured, though there is a bound: herd 100,000.")
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:
@@ -207,7 +216,10 @@ def test_charts_are_drawn_of_what_was_measured(tmp_path) -> None:
         figures.add("growth", f"{count:,} jobs", "horae", {"scan ms": value, "database MB": 3})
     figures.add("drain", "1 process", "horae", {"runs/s": 20})
 
+    (tmp_path / "herd.svg").write_text("<svg>of a run before</svg>")
+
     assert draw(figures, tmp_path) == ["limits.svg", "growth-jobs.svg", "growth-size.svg"]
+    assert not (tmp_path / "herd.svg").exists()
     assert all(ET.fromstring(path.read_text()) for path in tmp_path.iterdir())
 
 

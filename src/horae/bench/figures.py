@@ -21,7 +21,7 @@ class Key(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told and no more, unless
-    it `is_exact`, the same on any machine.
+    it `is_exact`, the same on any machine; then the worst one counts.
     """
 
     over: Key
@@ -83,12 +83,15 @@ class Figures:
         """
         verdicts = []
         for floor in floors:
-            value = self.ratio(floor.over, floor.under)
+            value = self._worst(floor) if floor.is_exact else self.ratio(floor.over, floor.under)
             if value is not None:
                 verdicts.append(Verdict(floor, value, floor.holds(value)))
             elif floor.under and floor.over in self.values and self._is_missed(floor.under, expected):
                 verdicts.append(Verdict(floor, None, is_good=False))
         return verdicts
+
+    def _worst(self, floor: Floor) -> float | None:
+        return (min if floor.most is None else max)(self.values.get(floor.over, ()), default=None)
 
     def _is_missed(self, under: Key, expected: Container[str]) -> bool:
         return under in self.values or under.subject in expected

@@ -73,6 +73,7 @@ def draw(figures: Figures, folder: Path) -> list[str]:
     }
     drawn = []
     for name, text in charts.items():
+        (folder / f"{name}.svg").unlink(missing_ok=True)  # of a run before, with other figures
         if text:
             (folder / f"{name}.svg").write_text(text)
             drawn.append(f"{name}.svg")

@@ -164,7 +164,7 @@ class Place:
         if self.dialect == "postgres":
             async with self._raw() as connection:
                 await connection.execute(f"SET search_path = {self._schema}")
-                await connection.execute("VACUUM (ANALYZE) jobs, job_versions, timers")
+                await connection.execute("VACUUM (ANALYZE) jobs, job_versions, timers, runs")
 
     async def connect(self) -> Any:
         """A connection as horae has it, with nothing around it."""

@@ -15,7 +15,7 @@ from horae.bench.figures import Figures, Key, percentiles
 from horae.bench.place import Place
 from horae.bench.sizes import Size
 from horae.store.store import Store
-from horae.store.trials import IS_ANY_LEFT, SPAN, single
+from horae.store.trials import EMPTY, IS_ANY_LEFT, SPAN, single
 
 Told = Callable[[str], None]
 
@@ -147,10 +147,11 @@ async def _grow_jobs(bench: Bench, large: Store, small: Store, beside: Place) ->
     standing = growth.standing(datetime.fromtimestamp(await large.now() / 1e6, UTC).month)
     least, turns = bench.size.registered[0], iter(range(10_000))
     await fill.add_jobs(small, least, standing)
-    await beside.vacuum()
     for before, count in pairwise((0, *bench.size.registered)):
         await fill.add_jobs(large, count - before, standing, start=before)
-        await bench.place.vacuum()
+        for store, place in ((large, bench.place), (small, beside)):
+            await store.database.run(single(EMPTY))
+            await place.vacuum()
         shape = f"{count:,} jobs"
         for turn in islice(turns, growth.TURNS):
             sides = [(large, count, "horae"), (small, least, f"{least:,} jobs")]
@@ -159,8 +160,10 @@ async def _grow_jobs(bench: Bench, large: Store, small: Store, beside: Place) ->
         bench.figures.add("growth", shape, "horae", {"database MB": await growth.megabytes(large)})
         if bench.place.dialect == "postgres":
             await growth.make_due(large, count, next(turns))  # its memory is that of one that has planned
-            cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), "serve", "--roles", "scheduler")
-            bench.figures.add("growth", shape, "horae", {f"scheduler {unit}": cost[unit] for unit in cost})
+            # The host last, when all of that is due and soon done.
+            for who, words in (("scheduler", ("serve", "--roles", "scheduler")), ("host", ("serve",))):
+                cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), *words)
+                bench.figures.add("growth", shape, "horae", {f"{who} {unit}": cost[unit] for unit in cost})
 
 
 async def grow_backlog(bench: Bench) -> None:
@@ -218,12 +221,16 @@ async def soaks(bench: Bench) -> None:
     if place.dialect == "sqlite":
         figures.remark("soak", "sqlite", "horae", "SQLite leaves no dead rows behind")
         return
-    second, last = await soak.soak(place, bench.size.soak_seconds, soak.by_horae)
-    figures.add("soak", "second minute", "horae", {"runs/s": second})
-    figures.add("soak", "last minute", "horae", {"runs/s": last})
+    seconds = bench.size.soak_seconds
+    for what, (early, late) in (
+        (f"drain, {seconds:g} s", await soak.soak(place, seconds, soak.by_horae)),
+        (f"plan, {seconds / 3:g} s", await soak.plans(place, seconds / 3)),
+    ):
+        figures.add("soak", f"{what}, early", "horae", {"runs/s": early})
+        figures.add("soak", f"{what}, late", "horae", {"runs/s": late})
     for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):
-        second, last = await soak.soak(place, bench.size.held_seconds, drains, is_held=True)
-        figures.add("soak", "transaction held open", subject, {"runs/s": last, "part left": last / max(second, 1e-6)})
+        early, late = await soak.soak(place, bench.size.held_seconds, drains, is_held=True)
+        figures.add("soak", "transaction held open", subject, {"runs/s": late, "part left": late / max(early, 1e-6)})
 
 
 async def start(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""Full rate for a long time, over rows that died: whether the last minute is as fast as the second one.
+"""Full rate for a long time, over rows that died: whether its last minute is as fast as its second one.
 
 Runs are added as they are drained. With an old transaction held open nothing that died can be cleared away; then horae
 is compared with the same SQL run bare, in the same trouble.
@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from statistics import median
 from time import perf_counter
 from typing import Any
 
-from horae.bench import bare, fill, fleet
+from horae.bench import bare, fill, fleet, walk
 from horae.bench.place import Place
 from horae.store.store import Store
-from horae.store.trials import WAITING, single
+from horae.store.trials import EMPTY, WAITING, make_timers_due, single
 
 JOBS = 20_000
 WAITING_AT_LEAST = 20_000
 ADDED_AT_ONCE = 10_000
+PLANNED = 5_000
+AHEAD_SECONDS = 15.0
 LOOK_SECONDS = 0.25
 MINUTE = 60.0
 
@@ -53,6 +56,24 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
             seen = [sample async for sample in _samples(store, seconds + window)]
     start = next((at for at, done in seen if done), 0.0)
     return rate_between(seen, start + window, start + 2 * window), rate_between(seen, seen[-1][0] - window, seen[-1][0])
+
+
+async def plans(place: Place, seconds: float) -> tuple[float, float]:
+    """Plans a second, early and late, of timers that are made due again and again: dead rows of timers and runs."""
+    window = min(MINUTE, seconds / 5)
+    seen: list[tuple[float, float]] = []
+    async with place.fresh() as store:
+        await fill.add_jobs(store, JOBS, fill.SIX_HOURS)
+        await fill.analyze(store)
+        began = perf_counter()
+        while (at := perf_counter() - began) < seconds:
+            due_us = (await store.now() // 1_000_000 + 8) * 1_000_000 + len(seen) % 1000 * 1000
+            await store.database.run(make_timers_due(range(PLANNED), due_us))
+            seen.append((at, await walk.plan_rate(store, PLANNED, AHEAD_SECONDS)))
+            await store.database.run(single(EMPTY))
+    early = [rate for at, rate in seen if window <= at < 2 * window]
+    late = [rate for at, rate in seen if at >= seconds - window]
+    return median(early or [seen[0][1]]), median(late or [seen[-1][1]])
 
 
 async def _samples(store: Store, seconds: float) -> AsyncIterator[tuple[float, int]]:

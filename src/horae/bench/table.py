@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from horae.bench.figures import Figures, Verdict
+from horae.bench.figures import Figures, Floor, Verdict
 
 
-def as_text(figures: Figures, verdicts: Sequence[Verdict]) -> str:
+def as_text(figures: Figures, verdicts: Sequence[Verdict], floors: Sequence[Floor] = ()) -> str:
     parts = [grid(("case", "shape", "of", "median", "unit", "low", "high", "rounds"), _measured(figures))]
     if figures.remarks:
         rows = [[*place, why] for place, why in figures.remarks.items()]
         parts.append(grid(("case", "shape", "of", "what is missing, and why"), rows))
     if verdicts:
         parts.append(grid(("case", "shape", "unit", "against", "value", "bound", "verdict"), _judged(verdicts)))
+    judged = {verdict.floor.over for verdict in verdicts}
+    if left := dict.fromkeys(f"{floor.over.case} {floor.over.shape}" for floor in floors if floor.over not in judged):
+        parts.append(f"Not measured, though there is a bound: {', '.join(left)}.")
     return "\n\n".join(parts)
 
 

@@ -10,7 +10,7 @@ from horae.bench.figures import percentiles
 from horae.bench.place import Place
 from horae.core.job import PRIORITY_NUMBER
 from horae.store.database import NOW, Database, Rows
-from horae.store.trials import DONE, STAGED, lateness, single
+from horae.store.trials import DONE, lateness, single
 
 SECOND_US = 1_000_000
 WARM_SECONDS = 4
@@ -43,8 +43,6 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
         await fill.add_jobs(store, count, [document], priorities=3)
         await fill.analyze(store)
     async with fleet.server(place.url), place.beside() as database:
-        await _sleep_until(database, due_us - SECOND_US // 2)
-        staged = (await database.run(single(STAGED, due_us=due_us)))[0]
         await _sleep_until(database, due_us + SECOND_US)
         rows = await _done(database, due_us, due_us + 1, count)
     by_priority = {
@@ -52,9 +50,9 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
         for name, number in PRIORITY_NUMBER.items()
     }
     return late(rows) | {
-        "% staged before": 100 * staged["n"] / count,
-        "s staged ahead": (due_us - (staged["last_us"] or due_us)) / 1e6,
-        "ms claimable late": max(0, (staged["last_us"] or due_us) - due_us) / 1000,
+        "% staged before": 100 * sum(row["queued_us"] < due_us for row in rows) / count,
+        "s staged ahead": (due_us - max(row["queued_us"] for row in rows)) / 1e6,
+        "ms claimable late": max(0, *(row["queued_us"] - row["run_at_us"] for row in rows)) / 1000,
         "% done": 100 * len(rows) / count,
         "s to drain": max(row["ended_us"] - due_us for row in rows) / 1e6,
     } | _told(rows), by_priority

@@ -18,7 +18,7 @@ STOPPED = 130
 
 @click.command()
 @click.option(
-    "--url", help="postgresql://… (a schema of its own is made there), or a SQLite file that is not there yet."
+    "--url", help="postgresql://… (schemas of its own are made there), or a SQLite file that is not there yet."
 )
 @click.option("--case", "cases", multiple=True, help="Only this case; any number of them.")
 @click.option("--rounds", type=click.IntRange(1), help="So many instead of those of the size.")
@@ -38,7 +38,7 @@ def bench(
 ) -> None:
     """Measure planning, claiming, settling, lateness and growth against the limit of the database itself.
 
-    Works in a schema or a file of its own and removes it (without --url a file in the temporary folder); refuses a
+    Works in schemas or files of its own and removes them (without --url a file in the temporary folder); refuses a
     database that holds jobs of horae. The cases: create, plan, drain, processes, http, door, lateness, herd, failover,
     idle, start, jobs, backlog, history, tenants, soak.
 
@@ -75,7 +75,8 @@ def bench(
     verdicts = figures.judge(FLOORS)
     if out:
         write(out, told, figures, verdicts)
-    click.echo(json.dumps(figures.as_json(verdicts), indent=2) if output == "json" else as_text(figures, verdicts))
+    text = as_text(figures, verdicts, FLOORS)
+    click.echo(json.dumps(figures.as_json(verdicts), indent=2) if output == "json" else text)
     if told["stopped"]:
         sys.exit(STOPPED)
     is_good = not figures.failed if quick else figures.is_good(verdicts)

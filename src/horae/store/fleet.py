@@ -8,21 +8,16 @@ from horae.core.errors import NotFound
 from horae.ports import Beat, WorkerState
 from horae.store.database import Statement, Steps, note, statement, transaction
 
-# Keeps the row alive and brings back what others want of this worker. A worker that was already given up must not
-# come back under the same id: its runs have new owners.
+# Adds the row or keeps it alive, and brings back what others want of this worker. A worker that was already given up
+# must not come back under the same id: its runs have new owners.
 BEAT = Statement("""
-UPDATE workers
-SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
-    state = CASE WHEN state = 'drain' THEN 'draining' ELSE :state END
-WHERE id = :id AND expires_us > horae_now()
-RETURNING state
-""")
-
-JOIN = Statement("""
 INSERT INTO workers (id, node, state, slots, running, queues, needs, started_us, seen_us, expires_us)
 VALUES (:id, :node, :state, :slots, :running, :queues, :needs, horae_now(), horae_now(), horae_now() + :ttl_us)
-ON CONFLICT (id) DO NOTHING
-RETURNING id
+ON CONFLICT (id) DO UPDATE
+SET seen_us = horae_now(), expires_us = horae_now() + :ttl_us, running = :running,
+    state = CASE WHEN workers.state = 'drain' THEN 'draining' ELSE :state END
+WHERE workers.expires_us > horae_now()
+RETURNING state
 """)
 
 CANCELLED = Statement("""
@@ -48,12 +43,9 @@ RETURNING id
 LEAVE = Statement("DELETE FROM workers WHERE id = :worker")
 
 
-@transaction
+@statement
 def beat(worker: WorkerState, ttl_us: int) -> Steps[Beat]:
-    rows = yield BEAT(id=worker.id, ttl_us=ttl_us, running=worker.running, state=worker.state)
-    if rows:
-        return Beat(is_known=True, should_drain=rows[0]["state"] == "draining")
-    joined = yield JOIN(
+    rows = yield BEAT(
         id=worker.id,
         node=worker.node,
         state=worker.state,
@@ -63,7 +55,7 @@ def beat(worker: WorkerState, ttl_us: int) -> Steps[Beat]:
         needs=json.dumps(worker.needs),
         ttl_us=ttl_us,
     )
-    return Beat(is_known=bool(joined), should_drain=False)
+    return Beat(is_known=bool(rows), should_drain=bool(rows) and rows[0]["state"] == "draining")
 
 
 @statement

@@ -30,12 +30,12 @@ SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, (SELECT horae_now()) AS 
        END AS created_us,
        v.spec, EXISTS (SELECT 1 FROM called_off c WHERE c.job_id = t.job_id) AS has_called_off
 FROM t
-CROSS JOIN %s AS v%s
+LEFT JOIN %s AS v ON %s
 """
 _VERSION = "v.job_id = t.job_id AND v.version = t.version"
 DUE = Statement(
-    _DUE % (f"LATERAL (SELECT v.created_us, v.spec FROM job_versions v WHERE {_VERSION} OFFSET 0)", ""),
-    sqlite=_DUE % ("job_versions", f" WHERE {_VERSION}"),
+    _DUE % (f"LATERAL (SELECT v.created_us, v.spec FROM job_versions v WHERE {_VERSION} OFFSET 0)", "true"),
+    sqlite=_DUE % ("job_versions", _VERSION),
 )
 
 CALLED_OFF = Statement("""

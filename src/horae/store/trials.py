@@ -85,7 +85,7 @@ ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite=
 WAITING = Statement("SELECT count(*) AS n FROM runs")
 JOBS = Statement("SELECT count(*) AS n FROM jobs")
 IS_ANY_LEFT = Statement("SELECT EXISTS (SELECT 1 FROM runs) AS yes")
-STAGED = Statement("SELECT count(*) AS n, max(queued_us) AS last_us FROM runs WHERE due_us = :due_us")
+EMPTY = Statement("DELETE FROM runs")
 SPAN = Statement("SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us FROM history")
 HELD = Statement("""
 SELECT count(DISTINCT l.owner) AS owners, count(*) > 0 AND count(*) = (SELECT count(*) FROM leases) AS is_all
@@ -96,11 +96,16 @@ WHERE l.expires_us > horae_now()
 _DONE = "FROM history h WHERE h.due_us >= :from_us AND h.due_us < :until_us AND h.status = 'succeeded'"
 DONE = Statement(f"SELECT count(*) AS n {_DONE}")
 LATENESS = Statement(f"""
-SELECT h.started_us - h.run_at_us AS late_us, h.ended_us - h.run_at_us AS done_us, h.priority, h.ended_us {_DONE}
+SELECT h.started_us - h.run_at_us AS late_us, h.ended_us - h.run_at_us AS done_us, h.priority, h.queued_us, h.run_at_us,
+       h.ended_us {_DONE}
 """)
 
 SIZE = Statement(
-    "SELECT pg_database_size(current_database()) AS bytes",
+    """
+    SELECT sum(pg_total_relation_size(c.oid)) AS bytes
+    FROM pg_class c
+    WHERE c.relnamespace = CAST(current_schema() AS regnamespace) AND c.relkind = 'r'
+    """,
     sqlite="SELECT page_count * page_size AS bytes FROM pragma_page_count(), pragma_page_size()",
 )
 

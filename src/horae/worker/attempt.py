@@ -27,15 +27,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Spec(NamedTuple):
-    """How a version of a job is run, and the names of the secrets in its target."""
+    """How a version of a job is run, the names of the secrets in its target, and how long it is as text."""
 
     work: Work
     secrets: frozenset[str]
+    characters: int
 
 
 def read_spec(text: str) -> Spec:
     work = _decode(text)
-    return Spec(work, names_in(work.target) if "{{" in text else frozenset())
+    return Spec(work, names_in(work.target) if "{{" in text else frozenset(), len(text))
 
 
 def request_of(claimed: Claimed, work: Work, upstream: dict[str, Any] | None, secrets: Mapping[str, str]) -> Request:

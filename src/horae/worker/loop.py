@@ -45,7 +45,6 @@ PART = 100
 LOOK_SECONDS = 0.05
 # Definitions are read ahead for what the slots can start within a second, if a run takes fifty milliseconds.
 STARTS_A_SLOT = 20
-LINES_AHEAD = 100
 STRAY_US = 3_000_000
 HELD_SECONDS = 0.5
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
@@ -144,9 +143,8 @@ class Worker:
     async def read_ahead(self) -> float:
         """Reads the definitions of what comes soon, while nothing is due."""
         seen, self._seen = self._seen, None
-        if seen is not None and seen.waiting and not self._more:
-            lines = [waiting.bucket for waiting in seen.waiting[:LINES_AHEAD]]
-            await self._opener.read_ahead(lines, seen.now_us, STARTS_A_SLOT * self._settings.slots)
+        if seen is not None and not self._more:
+            await self._opener.read_ahead(seen, STARTS_A_SLOT * self._settings.slots)
         return POLL_SECONDS
 
     def look_anew(self) -> None:

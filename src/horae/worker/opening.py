@@ -9,9 +9,11 @@ from typing import NamedTuple
 from horae.core.job import Work
 from horae.ports import Claimed, ClaimStore, Outcome, Request
 from horae.worker.attempt import Spec, no_secret, read_spec, request_of
+from horae.worker.lines import Seen
 from horae.worker.secrets import Secrets
 
 SPECS_KEPT = 30_000
+CHARACTERS_KEPT = 10_000_000
 # Jobs come round in the same order: of more than can be kept, the oldest is always the one that is needed next. So when
 # all places are taken, one in so many takes one.
 ONE_IN = 8
@@ -36,6 +38,7 @@ class Opener:
         self._store = store
         self._secrets = secrets
         self._kept: dict[Version, Spec] = {}
+        self._characters = 0
         self._read_until_us = 0
 
     async def open(self, claimed: list[Claimed]) -> list[Opened]:
@@ -47,7 +50,7 @@ class Opener:
         wanted = {(run.tenant, name) for run, spec in pairs for name in spec.secrets}
         found = await self._secrets.fetch(wanted) if wanted else {}
         opened = []
-        for run, (work, names) in pairs:
+        for run, (work, names, _) in pairs:
             secrets = {name: found[run.tenant, name] for name in names if (run.tenant, name) in found} if names else {}
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
             is_complete = len(secrets) == len(names)
@@ -68,23 +71,29 @@ class Opener:
         if missing:
             read = await self._read(sorted(missing))
             found |= read
-            is_full = len(self._kept) >= SPECS_KEPT
+            is_full = len(self._kept) >= SPECS_KEPT or self._characters >= 0.9 * CHARACTERS_KEPT
             self._keep(dict(islice(read.items(), 0, None, ONE_IN)) if is_full else read)
         return found
 
-    async def read_ahead(self, lines: list[str], now_us: int, most: int) -> None:
-        """The definitions of up to so many runs of these lines that come soon: a crowd need not wait for them then."""
-        until_us = now_us + AHEAD_US
+    async def read_ahead(self, seen: Seen, most: int) -> None:
+        """The definitions of up to so many runs that come soon: a crowd need not wait for them then."""
+        until_us = seen.now_us + AHEAD_US
+        lines = [line.bucket for line in seen.waiting if line.head_us <= until_us]
+        if not lines:
+            return
         coming = await self._store.coming(lines, self._read_until_us, until_us, min(most, SPECS_KEPT // 2))
-        self._read_until_us = until_us
-        missing = [version for version in coming if version not in self._kept]
+        missing = [version for version in dict.fromkeys(coming) if version not in self._kept]
         for start in range(0, len(missing), AHEAD_AT_ONCE):
             self._keep(await self._read(missing[start : start + AHEAD_AT_ONCE]))
+        self._read_until_us = until_us
 
     async def _read(self, versions: list[Version]) -> dict[Version, Spec]:
         return {version: read_spec(text) for version, text in (await self._store.specs(versions)).items()}
 
     def _keep(self, read: dict[Version, Spec]) -> None:
-        self._kept |= read
-        while len(self._kept) > SPECS_KEPT:
-            del self._kept[next(iter(self._kept))]
+        for version, spec in read.items():
+            if version not in self._kept:
+                self._kept[version] = spec
+                self._characters += spec.characters
+        while len(self._kept) > SPECS_KEPT or self._characters > CHARACTERS_KEPT:
+            self._characters -= self._kept.pop(next(iter(self._kept))).characters
