@@ -313,3 +313,14 @@ async def test_a_due_timer_tells_how_old_its_job_is_whatever_its_version(
 
     told = {timer.job_id: (timer.version, timer.created_us, "@every 8s" in timer.spec) for timer in scan.timers}
     assert told == {job: (1, START_US, False), edited: (2, START_US + 3_000_000, True)}
+
+
+async def test_a_worker_that_gets_ready_takes_nothing(world: World, store: Store, clock: StoreClock) -> None:
+    await world.job(schedule="5 * * * * *")
+    await world.worker()
+    await world.plan()
+    await clock.advance(6)
+
+    await store.make_ready("w1")
+
+    assert len(await world.claim()) == 1

@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from horae.core.audit import Chain
+from horae.lanes import abreast
 from horae.ports import Answer, Asked, Beat, JsonObject, Leases, Once, Rehearsed, WorkerState
 from horae.store import (
     audit,
@@ -184,6 +185,11 @@ class Store:
     specs = _verb(claims.specs)
     results_of = _verb(claims.results_of)
     limits = _verb(claims.limits)
+
+    async def make_ready(self, worker: str) -> None:
+        """For a crowd: its connections are opened, and its statements are known to them."""
+        if self.database.dialect == "postgres":
+            await abreast(self.claim(worker, []), self.claim(worker, []), self.settle(worker, []))
 
     settle = _pair(results.settle_postgres, results.settle_sqlite)
     requeue = _verb(results.requeue)

@@ -141,10 +141,12 @@ class Worker:
         return 0.0 if claimed else BUSY_SECONDS
 
     async def read_ahead(self) -> float:
-        """Reads the definitions of what comes soon, while nothing is due."""
+        """Gets ready for what comes soon, while nothing is due."""
         seen, self._seen = self._seen, None
         if seen is not None and not self._more:
-            await self._opener.read_ahead(seen, STARTS_A_SLOT * self._settings.slots)
+            coming = await self._opener.read_ahead(seen, STARTS_A_SLOT * self._settings.slots)
+            if coming > PART:
+                await self._store.make_ready(self.id)
         return POLL_SECONDS
 
     def look_anew(self) -> None:

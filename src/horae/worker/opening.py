@@ -75,17 +75,18 @@ class Opener:
             self._keep(dict(islice(read.items(), 0, None, ONE_IN)) if is_full else read)
         return found
 
-    async def read_ahead(self, seen: Seen, most: int) -> None:
-        """The definitions of up to so many runs that come soon: a crowd need not wait for them then."""
+    async def read_ahead(self, seen: Seen, most: int) -> int:
+        """The definitions of up to so many runs that come soon: a crowd need not wait for them then. How many come."""
         until_us = seen.now_us + AHEAD_US
         lines = [line.bucket for line in seen.waiting if line.head_us <= until_us]
         if not lines:
-            return
+            return 0
         coming = await self._store.coming(lines, self._read_until_us, until_us, min(most, SPECS_KEPT // 2))
         missing = [version for version in dict.fromkeys(coming) if version not in self._kept]
         for start in range(0, len(missing), AHEAD_AT_ONCE):
             self._keep(await self._read(missing[start : start + AHEAD_AT_ONCE]))
         self._read_until_us = until_us
+        return len(coming)
 
     async def _read(self, versions: list[Version]) -> dict[Version, Spec]:
         return {version: read_spec(text) for version, text in (await self._store.specs(versions)).items()}
