@@ -11,6 +11,9 @@ from horae.store import postgres
 from horae.store.database import NOW, Statement, Steps, viewing
 from horae.store.postgres import PostgresDatabase
 from horae.store.store import Store
+from tests.services import on_server
+
+CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'horae' AND datname = current_database()"
 
 
 @viewing
@@ -54,3 +57,14 @@ async def test_what_people_ask_is_planned_for_the_tenant_that_asks(postgres_data
 
     await database.close()
     assert modes == ["force_custom_plan", "auto", "force_custom_plan"]
+
+
+async def test_what_a_crowd_needs_is_opened_before_it_comes(postgres_database: str) -> None:
+    store = Store(PostgresDatabase(postgres_database))
+    await store.migrate()
+    before = on_server(postgres_database, CONNECTIONS)
+
+    await store.make_ready("w1")
+
+    assert (before, on_server(postgres_database, CONNECTIONS)) == (1, 3)
+    await store.close()

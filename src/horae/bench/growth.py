@@ -30,10 +30,14 @@ async def make_due(store: Store, count: int, turn: int) -> int:
     due = min(DUE, count // 2)
     step = (count // due - 1) | 1  # odd, so that all shards have their part
     first = turn % step
-    # Another millisecond in each turn: the same job at the same time would be the same run.
-    due_us = (await store.now() // 1_000_000 + 8) * 1_000_000 + 1000 * turn
-    await store.database.run(make_timers_due(range(first, first + due * step, step), due_us))
+    await make_these_due(store, range(first, first + due * step, step), turn)
     return due
+
+
+async def make_these_due(store: Store, numbers: range, turn: int) -> None:
+    # Another millisecond in each turn: the same job at the same time would be the same run.
+    due_us = (await store.now() // 1_000_000 + 8) * 1_000_000 + turn % 1000 * 1000
+    await store.database.run(make_timers_due(numbers, due_us))
 
 
 async def jobs(store: Store, count: int, turn: int) -> dict[str, float]:

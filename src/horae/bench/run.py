@@ -7,6 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice, pairwise
 
 from horae.app import new_id
@@ -222,10 +223,11 @@ async def soaks(bench: Bench) -> None:
         figures.remark("soak", "sqlite", "horae", "SQLite leaves no dead rows behind")
         return
     seconds = bench.size.soak_seconds
-    for what, (early, late) in (
-        (f"drain, {seconds:g} s", await soak.soak(place, seconds, soak.by_horae)),
-        (f"plan, {seconds / 3:g} s", await soak.plans(place, seconds / 3)),
+    for what, soaked in (
+        (f"drain, {seconds:g} s", partial(soak.soak, place, seconds, soak.by_horae)),
+        (f"plan, {seconds / 3:g} s", partial(soak.plans, place, seconds / 3)),
     ):
+        early, late = await soaked()
         figures.add("soak", f"{what}, early", "horae", {"runs/s": early})
         figures.add("soak", f"{what}, late", "horae", {"runs/s": late})
     for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):

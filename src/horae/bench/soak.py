@@ -13,16 +13,15 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-from horae.bench import bare, fill, fleet, walk
+from horae.bench import bare, fill, fleet, growth, walk
 from horae.bench.place import Place
 from horae.store.store import Store
-from horae.store.trials import EMPTY, WAITING, make_timers_due, single
+from horae.store.trials import EMPTY, WAITING, single
 
 JOBS = 20_000
 WAITING_AT_LEAST = 20_000
 ADDED_AT_ONCE = 10_000
 PLANNED = 5_000
-AHEAD_SECONDS = 15.0
 LOOK_SECONDS = 0.25
 MINUTE = 60.0
 
@@ -67,9 +66,8 @@ async def plans(place: Place, seconds: float) -> tuple[float, float]:
         await fill.analyze(store)
         began = perf_counter()
         while (at := perf_counter() - began) < seconds:
-            due_us = (await store.now() // 1_000_000 + 8) * 1_000_000 + len(seen) % 1000 * 1000
-            await store.database.run(make_timers_due(range(PLANNED), due_us))
-            seen.append((at, await walk.plan_rate(store, PLANNED, AHEAD_SECONDS)))
+            await growth.make_these_due(store, range(PLANNED), len(seen))
+            seen.append((at, await walk.plan_rate(store, PLANNED, growth.AHEAD_SECONDS)))
             await store.database.run(single(EMPTY))
     early = [rate for at, rate in seen if window <= at < 2 * window]
     late = [rate for at, rate in seen if at >= seconds - window]

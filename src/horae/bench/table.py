@@ -15,10 +15,15 @@ def as_text(figures: Figures, verdicts: Sequence[Verdict], floors: Sequence[Floo
         parts.append(grid(("case", "shape", "of", "what is missing, and why"), rows))
     if verdicts:
         parts.append(grid(("case", "shape", "unit", "against", "value", "bound", "verdict"), _judged(verdicts)))
-    judged = {verdict.floor.over for verdict in verdicts}
-    if left := dict.fromkeys(f"{floor.over.case} {floor.over.shape}" for floor in floors if floor.over not in judged):
-        parts.append(f"Not measured, though there is a bound: {', '.join(left)}.")
+    judged = {verdict.floor for verdict in verdicts}
+    if left := dict.fromkeys(_place(floor) for floor in floors if floor not in judged):
+        parts.append(f"Not measured, though there is a bound: {'; '.join(left)}.")
     return "\n\n".join(parts)
+
+
+def _place(floor: Floor) -> str:
+    over, under = floor.over, floor.under
+    return f"{over.case} {over.shape}" + (f" beside {under.subject}" if under and under.subject != "horae" else "")
 
 
 def _measured(figures: Figures) -> list[list[str]]:

@@ -93,7 +93,8 @@ class Opener:
 
     def _keep(self, read: dict[Version, Spec]) -> None:
         for version, spec in read.items():
-            if version not in self._kept:
+            # One that is larger than half of them together would cost all others their place.
+            if version not in self._kept and spec.characters <= CHARACTERS_KEPT // 2:
                 self._kept[version] = spec
                 self._characters += spec.characters
         while len(self._kept) > SPECS_KEPT or self._characters > CHARACTERS_KEPT:
