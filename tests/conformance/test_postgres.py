@@ -66,5 +66,5 @@ async def test_what_a_crowd_needs_is_opened_before_it_comes(postgres_database: s
 
     await store.make_ready("w1")
 
-    assert (before, on_server(postgres_database, CONNECTIONS)) == (1, 3)
+    assert (before, on_server(postgres_database, CONNECTIONS)) == (1, 4)
     await store.close()

@@ -178,3 +178,9 @@ async def test_a_run_that_comes_back_while_its_job_is_deleted_is_cancelled(
 
     assert await left(store) == 0
     assert await world.statuses(job) == ["cancelled"]
+
+
+def test_groups_are_let_go_on_in_one_order_so_that_two_settles_do_not_wait_for_each_other() -> None:
+    asked = [query.params["group_key"] for query in results.nudge(["b", None, "a", "c", "b"])]
+
+    assert asked == ["a", "b", "c"]

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from horae.ports import Log, Outcome, Request
+from horae.core.errors import Unavailable
+from horae.ports import Claimed, Ending, Log, Outcome, Request
+from horae.store.database import Statement
+from horae.store.trials import single
 from horae.testing import Horae, virtual
 from tests.scenario.rows import rows_of
+
+STATES = Statement("""
+SELECT state, count(*) AS n FROM (SELECT state FROM runs UNION ALL SELECT status FROM history) AS run GROUP BY state
+""")
+EVENTS = Statement("SELECT kind FROM events WHERE kind = 'late_result'")
 
 
 class Stubborn:
@@ -122,3 +131,107 @@ def _answer_late(store: Any, verb: str) -> None:
         return answer
 
     setattr(store, verb, late)
+
+
+class Claims:
+    """The claims of a store that works on several statements at a time: by whom, whether the worker was known then,
+    and how many runs each brought. `answered` is called before the answer to a claim is handed on.
+    """
+
+    def __init__(self, horae: Horae, answered: Callable[[int], Awaitable[None]]) -> None:
+        self.of_unknown = 0
+        self.brought: list[int] = []
+        self._worker, self._claim, self._answered = horae.nodes[0].worker, horae.store.claim, answered
+        horae.store.claim = self.claim  # type: ignore[method-assign]
+        horae.store.is_parallel = True
+
+    async def claim(self, worker: str, shares: list[tuple[str, int]]) -> list[Claimed]:
+        if not shares:
+            return []  # it gets ready
+        assert self._worker is not None
+        self.of_unknown += not self._worker._is_registered
+        claimed = await self._claim(worker, shares)
+        self.brought.append(len(claimed))
+        await self._answered(len(self.brought))
+        return claimed
+
+
+async def _with_crowd(horae: Horae) -> None:
+    """600 runs that are due in ten seconds."""
+    for n in range(600):
+        await horae.create({"name": f"j{n}", "type": "noop", "schedule": "@hourly"})
+    await horae.advance(3590)
+
+
+async def _states(horae: Horae) -> dict[str, int]:
+    rows = await horae.store.database.run(single(STATES))
+    return {row["state"]: row["n"] for row in rows}
+
+
+@virtual
+async def test_a_lane_goes_on_while_the_claim_of_the_other_takes_its_time() -> None:
+    async with Horae(worker_slots=200) as horae:
+        await _with_crowd(horae)
+        claims = Claims(horae, lambda number: asyncio.sleep(5 if number == 1 else 0))
+        await horae.advance(12)
+        soon = await _states(horae)
+        await horae.advance(12)
+
+        assert (soon, await _states(horae)) == ({"succeeded": 500, "running": 100}, {"succeeded": 600})
+        assert claims.brought[:6] == [100] * 6
+
+
+@virtual
+async def test_lanes_stop_when_their_queue_is_paused() -> None:
+    async with Horae(worker_slots=200) as horae:
+        await _with_crowd(horae)
+
+        async def pause(number: int) -> None:
+            if number == 3:
+                await horae.commands.fleet.change_queue(horae.caller, "default", {"is_paused": True}, None)
+                horae.nodes[0].rules_changed()
+
+        claims = Claims(horae, pause)
+        await horae.advance(30)
+
+        assert claims.brought in ([100] * 3, [100] * 4)  # the other lane may have asked already
+        assert (await _states(horae))["queued"] == 600 - sum(claims.brought)
+
+
+@virtual
+async def test_lanes_stop_when_their_worker_is_given_up() -> None:
+    async with Horae(worker_slots=200) as horae:
+        await _with_crowd(horae)
+        worker = horae.nodes[0].worker
+        assert worker is not None
+
+        async def give_up(number: int) -> None:
+            if number == 3:
+                asyncio.get_running_loop().call_soon(worker._give_up, "the test says so")
+
+        claims = Claims(horae, give_up)
+        await horae.advance(minutes=10)
+
+        assert (claims.of_unknown, await _states(horae)) == (0, {"succeeded": 600})
+        assert (await horae.verify()).violations == []
+
+
+@virtual
+async def test_results_are_stored_in_two_halves_and_both_go_again_when_one_did_not_arrive() -> None:
+    async with Horae(worker_slots=300) as horae:
+        await _with_crowd(horae)
+        settle, sizes = horae.store.settle, list[int]()
+
+        async def breaking(worker: str, endings: list[Ending]) -> set[str]:
+            sizes.extend([len(endings)] if endings else [])
+            if sizes == [len(endings)]:
+                raise Unavailable("the test says so")
+            return await settle(worker, endings)
+
+        horae.store.settle = breaking  # type: ignore[method-assign]
+        horae.store.is_parallel = True
+        await horae.advance(20)
+
+        assert sizes[:4] == [300, 300, 300, 300]
+        assert await _states(horae) == {"succeeded": 600}
+        assert [event["kind"] for event in await horae.store.database.run(single(EVENTS))] == []

@@ -41,6 +41,10 @@ class LogChunk:
 
 
 class ResultStore(Protocol):
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the database works on several statements at a time."""
+
     def settle(self, worker: str, endings: list[Ending]) -> Awaitable[set[str]]:
         """The ids of the runs that it ended: those whose tokens were current."""
 

@@ -12,9 +12,6 @@ from horae.store.pieces import end_log
 
 _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
                ended_us, attempt, max_attempts, token, epoch, worker, reason, error, result, payload, parent_id)"""
-_ENDED = """r.id, r.job_id, r.tenant, r.version, r.cause, r.queue, r.priority, e.status, r.due_us, r.run_at_us,
-       r.queued_us, r.started_us, (SELECT horae_now()), r.attempt, r.max_attempts, r.token, r.epoch, r.worker, e.reason,
-       e.error, e.result, r.payload, r.parent_id"""
 # In the order of Ending.
 _ENDINGS = "{rows:e(id text, token bigint, status text, reason text, error text, result text)}"
 # Whether there is any is asked once, not for each run.
@@ -29,12 +26,14 @@ WITH r AS (
     DELETE FROM runs
     USING {_ENDINGS}
     WHERE runs.id = e.id AND runs.token = e.token
-    RETURNING runs.*
+    RETURNING runs.id, job_id, tenant, version, cause, queue, priority, e.status, due_us, run_at_us, queued_us,
+              started_us, attempt, max_attempts, runs.token, epoch, worker, e.reason, e.error, e.result, payload,
+              parent_id, group_key
 ), kept AS (
     INSERT INTO history {_HISTORY}
-    SELECT {_ENDED}
+    SELECT id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
+           (SELECT horae_now()), attempt, max_attempts, token, epoch, worker, reason, error, result, payload, parent_id
     FROM r
-    JOIN {_ENDINGS} ON e.id = r.id
     RETURNING 1
 )
 SELECT total.n, ended.*
@@ -45,7 +44,9 @@ LEFT JOIN (SELECT r.id, r.group_key, {_CHAINED}, {IS_WATCHED} FROM r) AS ended
 
 KEEP = Statement(f"""
 INSERT INTO history {_HISTORY}
-SELECT {_ENDED}
+SELECT r.id, r.job_id, r.tenant, r.version, r.cause, r.queue, r.priority, e.status, r.due_us, r.run_at_us, r.queued_us,
+       r.started_us, horae_now(), r.attempt, r.max_attempts, r.token, r.epoch, r.worker, e.reason, e.error, e.result,
+       r.payload, r.parent_id
 FROM runs r
 JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
 """)
@@ -269,7 +270,8 @@ def follow(ended: list[str]) -> Steps[None]:
 
 
 def nudge(groups: list[str | None]) -> Steps[None]:
-    for group, n in Counter(group for group in groups if group).items():
+    # In order: two settles that let runs of the same groups try again must not wait for each other.
+    for group, n in sorted(Counter(group for group in groups if group).items()):
         yield NUDGE(group_key=group, n=n)
 
 

@@ -116,6 +116,7 @@ class Store:
     def __init__(self, database: Database, control: Database | None = None) -> None:
         self.database = database
         self.control = control or database
+        self.is_parallel = database.dialect == "postgres"
 
     now = _verb(views.now)
 
@@ -188,8 +189,9 @@ class Store:
 
     async def make_ready(self, worker: str) -> None:
         """For a crowd: its connections are opened, and its statements are known to them."""
-        if self.database.dialect == "postgres":
-            await abreast(self.claim(worker, []), self.claim(worker, []), self.settle(worker, []))
+        if self.is_parallel:
+            ready = self.settle(worker, []), self.settle(worker, [])
+            await abreast(self.claim(worker, []), self.claim(worker, []), *ready)
 
     settle = _pair(results.settle_postgres, results.settle_sqlite)
     requeue = _verb(results.requeue)

@@ -30,7 +30,7 @@ from horae.telemetry import attempt_took, attempts_started, log, oops, warn
 from horae.worker.attempt import Output, give_back, late_us, report
 from horae.worker.lines import POLL_SECONDS, Lines, Seen, prefixes_of
 from horae.worker.opening import Opener
-from horae.worker.results import Results
+from horae.worker.results import PART, Results
 from horae.worker.secrets import Secrets
 
 BUSY_SECONDS = 0.01
@@ -38,8 +38,6 @@ BUSY_SECONDS = 0.01
 GATHER_SECONDS = 0.004
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
-# More than this is claimed in two parts abreast: the first starts while the database still works on the second.
-PART = 100
 # While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
 # long at most to be seen.
 LOOK_SECONDS = 0.05
@@ -104,7 +102,7 @@ class Worker:
         self._more: list[tuple[str, Bucket]] = []
         self._look_again_at = 0.0
         self._seen: Seen | None = None
-        self._claims_under_way = 0
+        self._asked = 0
         self._is_draining = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
@@ -115,13 +113,19 @@ class Worker:
     def running(self) -> int:
         return len(self._held)
 
+    @property
+    def _room(self) -> int:
+        """Places that neither a run has nor a claim under way asks for; none while the store is behind with results."""
+        slots = self._settings.slots
+        return slots - len(self._held) - self._asked if self.results.waiting <= 4 * slots + 1000 else 0
+
     # Taking runs
 
     async def tick(self) -> float:
-        room = min(self._settings.slots - len(self._held), CLAIM_AT_ONCE)
+        room = min(self._room, CLAIM_AT_ONCE)
         if not self._is_registered or self._is_draining:
             return BUSY_SECONDS * 5
-        if room <= 0 or self.results.waiting > 4 * self._settings.slots + 1000:
+        if room <= 0:
             return POLL_SECONDS  # the end of a run wakes us
         now = asyncio.get_running_loop().time()
         if not self._more or now > self._look_again_at:
@@ -136,8 +140,6 @@ class Worker:
                 return seen.seconds_to_next
             self._more, self._look_again_at = seen.due, now + LOOK_SECONDS
         claimed = await self._claim(self._more, room)
-        if claimed < room:
-            self._more = []
         return 0.0 if claimed else BUSY_SECONDS
 
     async def read_ahead(self) -> float:
@@ -159,24 +161,40 @@ class Worker:
         if room <= PART or not free:
             return await self._claim_and_start(due, room)
         half = room // 2
-        return sum(await abreast(self._claim_and_start(due, room - half), self._claim_and_start(free, half)))
+        return sum(await abreast(self._lane(due, room - half), self._lane(free, half)))
+
+    async def _lane(self, due: list[tuple[str, Bucket]], room: int) -> int:
+        """One of two: what it claimed starts while the database works for the other. It goes on by itself while lines
+        give all that it asks for and runs are over as soon as they have started.
+        """
+        clock = asyncio.get_running_loop().time
+        taken = 0
+        while True:
+            taken += await self._claim_and_start(due, room)
+            await asyncio.sleep(0)  # they run
+            await asyncio.sleep(0)  # and their places are free
+            has_more = self._more and clock() <= self._look_again_at
+            if not has_more or self._room < room or not self._store.is_parallel:
+                return taken
 
     async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> int:
         if self._is_draining:
             return 0  # told so since we looked
         worker = self.id
-        self._claims_under_way += 1
+        self._asked += room
         try:
             hit("claim.before_commit")
             claimed = await self._lines.take(worker, due, room)
             hit("claim.after_commit")
             if worker != self.id:
                 return 0  # given up while the claim was under way: these runs belong to a worker that is no more
+            if len(claimed) < room:
+                self._more = []
             if claimed:
                 await self._start(claimed)
             return len(claimed)
         finally:
-            self._claims_under_way -= 1
+            self._asked -= room
 
     # Running them
 
@@ -297,7 +315,7 @@ class Worker:
         return self._settings.heartbeat_seconds
 
     def _may_judge_strays(self) -> bool:
-        return self._claims_under_way == 0
+        return self._asked == 0
 
     async def watch_cancels(self) -> float:
         now = asyncio.get_running_loop().time()
@@ -338,7 +356,7 @@ class Worker:
         self._is_draining = True
         deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
         # A claim whose answer is on its way will bring more to run: leaving now would cost those runs an attempt.
-        while (self._held or self._claims_under_way) and asyncio.get_running_loop().time() < deadline:
+        while (self._held or self._asked) and asyncio.get_running_loop().time() < deadline:
             remaining = deadline - asyncio.get_running_loop().time()
             if self._held:
                 await asyncio.wait([held.task for held in self._held.values()], timeout=min(remaining, 1.0))

@@ -12,12 +12,15 @@ from typing import TypeVar
 
 from horae.core.errors import Unavailable
 from horae.failpoints import hit
+from horae.lanes import abreast
 from horae.ports import Again, Ending, LogChunk, ResultStore
 from horae.telemetry import attempts_requeued, oops, runs_ended, warn
 
 O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
 
 BATCH = 1000
+# More than this is claimed or stored in two parts abreast.
+PART = 100
 LOGS_KEPT = 20_000
 GATHER_SECONDS = 0.003
 RETRY_SECONDS = 0.5
@@ -92,7 +95,7 @@ class Results:
                 endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
                 with self._kept(endings, self._endings):
                     hit("settle.before_commit")
-                    ended = await self._store.settle(self.worker, endings)
+                    ended = await self._settle(endings)
                     hit("settle.after_commit")
                 runs_ended(ending.status for ending in endings if ending.run_id in ended)
             if self._again:
@@ -106,6 +109,13 @@ class Results:
         finally:
             if self._logs or self.waiting:
                 self._arrived.set()
+
+    async def _settle(self, endings: list[Ending]) -> set[str]:
+        if len(endings) <= PART or not self._store.is_parallel:
+            return await self._store.settle(self.worker, endings)
+        half, worker = len(endings) // 2, self.worker
+        parts = self._store.settle(worker, endings[:half]), self._store.settle(worker, endings[half:])
+        return set().union(*await abreast(*parts))
 
     async def _flush_one_by_one(self) -> None:
         """A batch that the store cannot take: what is wrong with one of them is put in its place."""
