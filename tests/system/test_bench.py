@@ -197,6 +197,8 @@ async def test_every_other_case_brings_figures(case: str, postgres_database: str
     for (_, unit), value in measured.items():
         if unit in ("% done", "% staged before"):
             assert value == 100
+    if case == "herd":
+        assert 0 < measured["50", "p99 ms"] < measured["50", "p99 ms to the end"]
 
 
 def expected(case: str) -> set[Any]:

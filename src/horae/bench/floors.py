@@ -45,8 +45,7 @@ def _exact(case: str, shape: str, unit: str, row: str, *, least: Bound = None, m
 
 
 def _herd(shape: str, unit: str, most: float) -> Floor:
-    """Ours to the stored end, theirs to the start: see timing.py."""
-    ours, theirs = Key("herd", shape, "horae", f"{unit} to the end"), Key("herd", shape, "pgqueuer", unit)
+    ours, theirs = (Key("herd", shape, subject, unit) for subject in ("horae", "pgqueuer"))
     return Floor(ours, theirs, most=most, row=HERD)
 
 

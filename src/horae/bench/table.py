@@ -9,14 +9,14 @@ from horae.bench.figures import Figures, Floor, Verdict
 
 
 def as_text(figures: Figures, verdicts: Sequence[Verdict], floors: Sequence[Floor] = ()) -> str:
-    parts = [grid(("case", "shape", "of", "median", "unit", "low", "high", "rounds"), _measured(figures))]
+    parts = [grid(("case", "shape", "of", "median", "unit", "low", "high", "rounds"), measured(figures))]
     if figures.remarks:
         rows = [[*place, why] for place, why in figures.remarks.items()]
         parts.append(grid(("case", "shape", "of", "what is missing, and why"), rows))
     if verdicts:
-        parts.append(grid(("case", "shape", "unit", "against", "value", "bound", "verdict"), _judged(verdicts)))
-    judged = {verdict.floor for verdict in verdicts}
-    if left := dict.fromkeys(_place(floor) for floor in floors if floor not in judged):
+        parts.append(grid(("case", "shape", "unit", "against", "value", "bound", "verdict"), judged(verdicts)))
+    told = {verdict.floor for verdict in verdicts}
+    if left := dict.fromkeys(_place(floor) for floor in floors if floor not in told):
         parts.append(f"Not measured, though there is a bound: {'; '.join(left)}.")
     return "\n\n".join(parts)
 
@@ -26,7 +26,7 @@ def _place(floor: Floor) -> str:
     return f"{over.case} {over.shape}" + (f" beside {under.subject}" if under and under.subject != "horae" else "")
 
 
-def _measured(figures: Figures) -> list[list[str]]:
+def measured(figures: Figures) -> list[list[str]]:
     return [
         [
             key.case,
@@ -42,7 +42,7 @@ def _measured(figures: Figures) -> list[list[str]]:
     ]
 
 
-def _judged(verdicts: Sequence[Verdict]) -> list[list[str]]:
+def judged(verdicts: Sequence[Verdict]) -> list[list[str]]:
     rows = []
     for verdict in verdicts:
         over, under = verdict.floor.over, verdict.floor.under

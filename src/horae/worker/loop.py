@@ -30,7 +30,7 @@ from horae.telemetry import attempt_took, attempts_started, log, oops, warn
 from horae.worker.attempt import Output, give_back, late_us, report
 from horae.worker.lines import POLL_SECONDS, Lines, Seen, prefixes_of
 from horae.worker.opening import Opener
-from horae.worker.results import PART, Results
+from horae.worker.results import Results
 from horae.worker.secrets import Secrets
 
 BUSY_SECONDS = 0.01
@@ -38,6 +38,8 @@ BUSY_SECONDS = 0.01
 GATHER_SECONDS = 0.004
 CANCEL_SECONDS = 1.0
 CLAIM_AT_ONCE = 500
+# More than this is claimed in two lanes abreast.
+PART = 100
 # While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
 # long at most to be seen.
 LOOK_SECONDS = 0.05
