@@ -19,7 +19,7 @@ from horae.telemetry import attempts_requeued, oops, runs_ended, warn
 O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
 
 BATCH = 1000
-# More than this is stored in two halves abreast: of fewer, two statements cost more than they save.
+# More than this is stored in two halves abreast.
 HALVED = 400
 LOGS_KEPT = 20_000
 GATHER_SECONDS = 0.003
