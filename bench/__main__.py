@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 import time
@@ -17,12 +16,12 @@ from typing import Any
 import uvloop
 
 from bench import contest
-from bench.services import folder, postgres, redis
+from bench.services import folder, postgres, redis, rest
 from horae.bench.figures import Figures
 from horae.bench.floors import FLOORS
 from horae.bench.place import Place
 from horae.bench.report import about, write
-from horae.bench.run import CASES, ONCE, Bench, add_path, attempt, drain_by, drain_here, processes_of
+from horae.bench.run import CASES, ONCE, Bench, Case, add_path, attempt, crowd, drain_by, drain_here, processes_of
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
 from horae.cli.server import run_loop
@@ -32,10 +31,14 @@ from tests.services import MissingServiceError, on_server
 OUT = Path(__file__).parent / "out"
 ON_SQLITE = ("create", "plan", "drain")
 PEERS = ("peers", "crowds")
-RIVALS = ("pgqueuer", "huey")  # measured in every round; the others in some
+CROWD_RIVAL = "pgqueuer"
+RIVALS = (CROWD_RIVAL, "huey")  # measured in every round; the others in some
 OTHER_ROUNDS = 2
 TOGETHER = (1, 2)
 ON_FILE = "sqlite, 1 process"
+CROWDS = 3  # a crowd is over in half a second: so many of them in a round
+
+Turns = list[Callable[[], None]]
 
 
 def main() -> int:
@@ -83,7 +86,7 @@ def _measure(figures: Figures, size: Size, wanted: list[str], chosen: list[str],
         with postgres() as url:
             told["postgres"] = on_server(url, "SHOW server_version")
             # As a server runs, its garbage collection too.
-            run_loop(_ours(Bench(Place(url), size, figures, _tell), on_file, wanted))
+            run_loop(_ours(Bench(Place(url), size, figures, _tell), on_file, wanted, partial(rest, url)))
         if has_peers:
             # A server of their own: the other one may still write what a soak left behind.
             with postgres() as url, redis() as redis_url:
@@ -91,13 +94,14 @@ def _measure(figures: Figures, size: Size, wanted: list[str], chosen: list[str],
                 _contests(bench, on_file, contest.Servers(url, redis_url), wanted, chosen)
 
 
-async def _ours(bench: Bench, on_file: Bench, wanted: list[str]) -> None:
+async def _ours(bench: Bench, on_file: Bench, wanted: list[str], rested: Callable[[], None]) -> None:
     for number in range(1, bench.size.rounds + 1):
         for name in (name for name in wanted if name in CASES):
             if number > 1 and name in ONCE:
                 continue
             for each in (bench, on_file) if name in ON_SQLITE else (bench,):
                 _tell(f"round {number} of {bench.size.rounds}: {name} on {each.place.dialect}")
+                rested()
                 await attempt(each, name)
     for each in (bench, on_file):
         await each.place.wipe()
@@ -118,7 +122,6 @@ def _contests(bench: Bench, on_file: Bench, servers: contest.Servers, wanted: li
 def _drain_file(on_file: Bench, number: int) -> None:
     """SQLite is drained by the one process that it serves."""
     _tell(f"round {number} of {on_file.size.rounds}: horae drains on sqlite")
-    os.sync()
 
     async def drained() -> dict[str, float]:
         rate = await drain_here(on_file)
@@ -133,20 +136,21 @@ def _drains(bench: Bench, on_file: Bench, servers: contest.Servers, peers: list[
     files = [peer for peer in peers if peer.needs == "file"]
     for processes in TOGETHER:
         ours = [partial(_drain_file, on_file, number)] if processes == 1 else []
-        _in_turn(ours, [partial(_drain_peer, bench, servers, peer, processes, number) for peer in files], number)
+        theirs = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in files]
+        _in_turn(servers, ours, theirs, number)
         others = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in peers if peer not in files]
-        _in_turn([partial(_drain_ours, bench, processes, number)], others, number)
+        _in_turn(servers, [partial(_drain_ours, bench, processes, number)], others, number)
 
 
-def _in_turn(ours: list[Callable[[], None]], theirs: list[Callable[[], None]], number: int) -> None:
+def _in_turn(servers: contest.Servers, ours: Turns, theirs: Turns, number: int) -> None:
     for turn in [*ours, *theirs] if number % 2 else [*theirs[::-1], *ours]:
+        rest(servers.postgres)
         turn()
 
 
 def _drain_ours(bench: Bench, processes: int, number: int) -> None:
     shape = processes_of(processes)
     _tell(f"round {number} of {bench.size.rounds}: horae drains with {shape}")
-    os.sync()
 
     async def drained() -> dict[str, float]:
         rate, megabytes = await drain_by(bench, processes)
@@ -163,28 +167,32 @@ def _drain_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, proc
         return
     shape = processes_of(processes)
     _tell(f"round {number} of {bench.size.rounds}: {peer.name} drains with {shape}")
-    os.sync()
     place = shape if peer.needs != "file" else f"sqlite, {shape}"
     count = min(peer.jobs, bench.size.waiting)
     _guarded(bench.figures, ("drain", place), peer.name, partial(contest.drain, peer, servers, processes, count))
 
 
 def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
-    """Horae first in one round, last in the next."""
-    theirs = [partial(_crowd_peer, bench, servers, peer, count, number) for count in bench.size.herd for peer in peers]
-    _in_turn([partial(_crowd_ours, bench, number)], theirs, number)
+    """Horae first in one turn, last in the next; after the first turn of a round the least crowd alone, beside the peer
+    that it is measured by.
+    """
+    sizes, least = bench.size.herd, bench.size.herd[0]
+    theirs: Turns = [partial(_crowd_peer, bench, servers, peer, count, number) for count in sizes for peer in peers]
+    _in_turn(servers, [partial(_crowd_ours, bench, number)], theirs, number)
+    for rival in (peer for peer in peers if peer.name == CROWD_RIVAL):
+        for turn in range(1, CROWDS):
+            again = partial(_crowd_ours, bench, number, lambda bench: crowd(bench, least))
+            _in_turn(servers, [again], [partial(_crowd_peer, bench, servers, rival, least, number)], number + turn)
 
 
-def _crowd_ours(bench: Bench, number: int) -> None:
+def _crowd_ours(bench: Bench, number: int, case: Case | None = None) -> None:
     _tell(f"round {number} of {bench.size.rounds}: horae with a crowd due at once")
-    os.sync()
-    uvloop.run(attempt(bench, "herd"))
+    uvloop.run(attempt(bench, "herd", case))
 
 
 def _crowd_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, count: int, number: int) -> None:
     _tell(f"round {number} of {bench.size.rounds}: {peer.name} with {count:,} due at once")
     lead = 2 * contest.START_SECONDS + 3 + count / _enqueue_rate(bench.figures, peer)
-    os.sync()
     _guarded(bench.figures, ("herd", f"{count:,}"), peer.name, partial(contest.herd, peer, servers, count, lead))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ from tests.services import (
     find_binaries,
     free_port,
     install,
+    on_server,
     start_server,
     wait_until_ready,
 )
@@ -27,6 +29,7 @@ from tests.services import (
 POSTGRES = {
     "max_connections": "200",
     "shared_buffers": "1GB",
+    "min_wal_size": "2GB",
     "max_wal_size": "8GB",
     "checkpoint_timeout": "15min",
     "listen_addresses": "127.0.0.1",
@@ -53,10 +56,28 @@ def postgres() -> Iterator[str]:
         try:
             url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
             wait_until_ready(url, server, home / "log")
+            _age(url)
             yield url
         finally:
             server.send_signal(signal.SIGQUIT)
             server.wait()
+
+
+def _age(url: str) -> None:
+    """A server that has been in use has the files of its log. A new one makes each when it needs it, 16 MB of zeros,
+    and all who write wait for it: 10,000 due at once took 407 ms instead of 326, pgqueuer's 788 instead of 620.
+    """
+    on_server(
+        url, "SELECT count(pg_logical_emit_message(false, 'age', repeat('x', 1000000))) FROM generate_series(1, 1500)"
+    )
+    rest(url)
+
+
+def rest(*urls: str) -> None:
+    """What was written before is on disk, and the files of the log can be used again: each turn begins alike."""
+    for url in urls:
+        on_server(url, "CHECKPOINT")
+    os.sync()
 
 
 def _counting(binaries: Path) -> dict[str, str]:

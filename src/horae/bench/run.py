@@ -114,12 +114,17 @@ async def lateness(bench: Bench) -> None:
 
 async def herd(bench: Bench) -> None:
     for count in bench.size.herd:
-        for shape, jitter in ((f"{count:,}", None), (f"{count:,}, jitter {JITTER}", JITTER)):
-            measured, by_priority = await timing.herd(bench.place, count, jitter)
-            bench.figures.add("herd", shape, "horae", measured)
-            for name, values in by_priority.items():
-                units = dict(zip(("p50 ms", "p99 ms", "max ms"), percentiles(values), strict=True))
-                bench.figures.add("herd", f"{shape}, {name}", "horae", units)
+        for jitter in (None, JITTER):
+            await crowd(bench, count, jitter)
+
+
+async def crowd(bench: Bench, count: int, jitter: str | None = None) -> None:
+    shape = f"{count:,}, jitter {jitter}" if jitter else f"{count:,}"
+    measured, by_priority = await timing.herd(bench.place, count, jitter)
+    bench.figures.add("herd", shape, "horae", measured)
+    for name, values in by_priority.items():
+        units = dict(zip(("p50 ms", "p99 ms", "max ms"), percentiles(values), strict=True))
+        bench.figures.add("herd", f"{shape}, {name}", "horae", units)
 
 
 async def idle(bench: Bench) -> None:
@@ -276,10 +281,10 @@ async def run(bench: Bench, cases: Sequence[str]) -> None:
     add_path(bench.figures, bench.place.dialect)
 
 
-async def attempt(bench: Bench, name: str) -> None:
-    """A case that cannot be had leaves its reason and lets the others go on."""
+async def attempt(bench: Bench, name: str, case: Case | None = None) -> None:
+    """A case that cannot be had, or what is done in its place, leaves its reason and lets the others go on."""
     try:
-        await CASES[name](bench)
+        await (case or CASES[name])(bench)
     except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
         bench.figures.fail(name, bench.place.dialect, f"{type(error).__name__}: {error}")
 
