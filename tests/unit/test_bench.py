@@ -56,21 +56,11 @@ def test_there_is_no_ratio_to_what_was_not_measured_or_is_nothing() -> None:
 
 def test_only_ratios_decide_and_absolute_figures_are_told() -> None:
     figures = measured([100], [200])
-    floors = [
-        Floor(OURS, BARE, least=0.5),
-        Floor(OURS, BARE, least=0.6),
-        Floor(OURS, BARE, least=0.6, is_told=True),
-        Floor(OURS, None, least=20_000),
-    ]
+    floors = [Floor(OURS, BARE, least=0.5), Floor(OURS, BARE, least=0.6), Floor(OURS, None, least=20_000)]
 
     verdicts = figures.judge(floors)
 
-    assert [(each.is_good, each.gates) for each in verdicts] == [
-        (True, True),
-        (False, True),
-        (False, False),
-        (False, False),
-    ]
+    assert [(each.is_good, each.gates) for each in verdicts] == [(True, True), (False, True), (False, False)]
     assert figures.as_json(verdicts[:1])["is_good"]
     assert not figures.as_json(verdicts)["is_good"]
     assert figures.as_json(verdicts[2:])["is_good"]

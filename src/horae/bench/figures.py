@@ -20,8 +20,8 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A ratio that must be at least, or at most, so much, unless it `is_told` and no more. Without `under`, the figure
-    itself: told and no more, unless it `is_exact`, the same on any machine; then the worst one counts.
+    """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told and no more, unless
+    it `is_exact`, the same on any machine; then the worst one counts.
     """
 
     over: Key
@@ -30,7 +30,6 @@ class Floor:
     most: float | None = None
     row: str = ""
     is_exact: bool = False
-    is_told: bool = False
 
     def holds(self, value: float) -> bool:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
@@ -52,7 +51,7 @@ class Verdict:
     @property
     def gates(self) -> bool:
         """Figures of this very machine are told; ratios decide, and what is the same on any machine."""
-        return self.floor.is_exact or (self.floor.under is not None and not self.floor.is_told)
+        return self.floor.under is not None or self.floor.is_exact
 
 
 @dataclass(slots=True)

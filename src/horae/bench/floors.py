@@ -51,9 +51,7 @@ def _herd(shape: str, unit: str, most: float) -> Floor:
 
 def _grown(shape: str, unit: str) -> Floor:
     large, small = (Key("growth", f"{shape} jobs", subject, unit) for subject in ("horae", "10,000 jobs"))
-    # A plan has its scan in it, a tenth to a sixth of it. Alone a scan follows the memory of the machine: the bare
-    # statement without definitions took 1.4 and 1.5 times as long among a million jobs.
-    return Floor(large, small, most=1.5, row=GROWTH, is_told=unit == "scan ms")
+    return Floor(large, small, most=1.5, row=GROWTH)
 
 
 FLOORS = [
