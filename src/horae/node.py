@@ -208,7 +208,7 @@ class Node:
         )
         runs_in_hand(lambda: worker.running, settings.worker_slots)
         claims = self._loop("worker", self._claim_after_scheduler)
-        worker.on_room = worker.results.on_again = claims.wake
+        worker.on_room = worker.results.on_more = claims.wake
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)
         self._loop("strays", worker.find_strays)

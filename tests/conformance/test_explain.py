@@ -12,10 +12,9 @@ from horae.core.explain import explain
 from horae.core.job import Definition
 from horae.core.run import REASONS
 from horae.ports import Again, WorkerState
-from horae.store.database import Statement, Transaction
 from horae.store.store import Store
 from tests.conformance.conftest import START_US, StoreClock
-from tests.conformance.world import LATE_SECONDS, TENANT, World
+from tests.conformance.world import LATE_SECONDS, TENANT, World, execute
 
 MINUTE = 60_000_000
 RETENTION_US = 86_400_000_000
@@ -38,15 +37,6 @@ class Asking:
 @pytest.fixture
 def why(store: Store) -> Asking:
     return Asking(store)
-
-
-async def execute(store: Store, text: str, **params: Any) -> None:
-    statement = Statement(text)
-
-    def steps() -> Any:
-        yield statement(**params)
-
-    await store.database.run(Transaction(steps))
 
 
 async def staged_and_due(world: World, clock: StoreClock, **fields: Any) -> str:

@@ -311,7 +311,7 @@ async def test_a_due_timer_tells_how_old_its_job_is_whatever_its_version(
 
     scan = await store.due_timers(list(range(SHARDS)), 15_000_000, 10)
 
-    told = {timer.job_id: (timer.version, timer.created_us, "@every 8s" in timer.spec) for timer in scan.timers}
+    told = {timer.job_id: (timer.version, timer.created_us, "@every 8s" in timer.timing) for timer in scan.timers}
     assert told == {job: (1, START_US, False), edited: (2, START_US + 3_000_000, True)}
 
 

@@ -189,7 +189,8 @@ async def _listed(twin: Twin, sort: str, status: str | None) -> Any:
 async def _settle(twin: Twin, number: int, status: str, reason: str | None) -> Any:
     if twin.held:
         run = twin.pick(number)
-        return len(await twin.store.settle("w1", [Ending(run.run_id, run.token, status, reason, None, '{"n": 1}')]))
+        ending = Ending(run.run_id, run.token, status, reason, None, '{"n": 1}')
+        return len((await twin.store.settle("w1", [ending])).ended)
     return None
 
 

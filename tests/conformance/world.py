@@ -13,7 +13,7 @@ from horae.core.timeguard import TimeGuard
 from horae.ports import Claimed, Ending, NewJob, NewRun, WorkerState
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
-from horae.store.database import Query, Steps, Transaction
+from horae.store.database import Query, Statement, Steps, Transaction
 from horae.store.store import Store
 
 TENANT = "default"
@@ -45,6 +45,15 @@ def count_queries(store: Store) -> Iterator[list[Query]]:
         yield seen
     finally:
         store.database.run = run  # type: ignore[method-assign]
+
+
+async def execute(store: Store, text: str, **params: Any) -> None:
+    statement = Statement(text)
+
+    def steps() -> Any:
+        yield statement(**params)
+
+    await store.database.run(Transaction(steps))
 
 
 class World:
@@ -95,7 +104,7 @@ class World:
 
     async def settle(self, claimed: list[Claimed], status: str = "succeeded", reason: str | None = None) -> int:
         endings = [Ending(c.run_id, c.token, status, reason, None, None) for c in claimed]
-        return len(await self.store.settle("w1", endings))
+        return len((await self.store.settle("w1", endings)).ended)
 
     async def runs(self, job: str | None = None) -> list[Any]:
         filters = dict.fromkeys(("status", "queue", "priority", "worker", "reason", "due_after_us", "due_before_us"))

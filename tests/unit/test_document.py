@@ -6,7 +6,7 @@ import pytest
 from horae.core.compiled import cron_expression, schedule_of, schedule_type
 from horae.core.document import render_definition
 from horae.core.egress import allow_ranges
-from horae.core.job import After, Definition, DstPolicy, Misfire, Retry, Timing, Work
+from horae.core.job import After, Definition, DstPolicy, Misfire, Retry, Rules, Timing, Work
 from tests.unit.documents import CONTRACT, FULL, JOB_ID, NOW_US, URL, create, faults_of, pointers_of
 
 
@@ -248,7 +248,7 @@ def test_an_inner_address_is_refused_unless_allowed():
     assert create(document, allow=allow_ranges("127.0.0.0/8")).type == "http"
 
 
-@pytest.mark.parametrize("part", [Work, Timing])
+@pytest.mark.parametrize("part", [Rules, Timing, Work])
 def test_a_part_of_a_definition_has_the_fields_and_defaults_of_the_whole(part: type[msgspec.Struct]) -> None:
     whole = {field.name: field for field in msgspec.structs.fields(Definition)}
     for field in msgspec.structs.fields(part):

@@ -8,15 +8,13 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
-import msgspec
-
 from horae.api.operation import Call, Operation, Reply, get
 from horae.api.query import BUCKET, DEFAULT_LIMIT, FROM, LIMIT, TO
 from horae.core.compiled import schedule_of
 from horae.core.duration import format_duration, format_instant
 from horae.core.errors import Fault, Invalid
 from horae.core.forecast import Forecast, Span, left_at
-from horae.core.job import PRIORITY_NAME, Timing
+from horae.core.job import PRIORITY_NAME, read_timing
 from horae.core.schedule import next_after
 from horae.ports import JsonObject, StoredRow, ViewStore
 
@@ -32,7 +30,6 @@ STAGED_AT_ONCE = 2000
 LONGEST_STRETCH_US = 3_600_000_000
 MOST_TIMES = 3600  # of one job in one stretch: each second of an hour
 
-_decode = msgspec.json.Decoder(Timing).decode
 _Key = tuple[str, int, int, int, int]
 
 
@@ -132,7 +129,7 @@ class Forecasts:
 
 def _due_in(found: dict[str, JsonObject], rows: list[StoredRow], from_us: int, until_us: int) -> Iterator[None]:
     for row in rows:
-        timing = _decode(row["spec"])
+        timing = read_timing(row["spec"])
         schedule = schedule_of(timing, row["id"], row["created_us"])
         due_us = next_after(schedule, max(row["due_us"], from_us) - 1)
         most = None if timing.max_runs is None else timing.max_runs - row["fired"]
@@ -164,7 +161,7 @@ def _add_due(found: dict[str, JsonObject], row: StoredRow, job_id: str, times: l
 
 def _add_jobs(forecast: Forecast, rows: list[StoredRow]) -> Iterator[None]:
     for number, row in enumerate(rows):
-        timing = _decode(row["spec"])
+        timing = read_timing(row["spec"])
         most = None if timing.max_runs is None else timing.max_runs - row["fired"]
         schedule = schedule_of(timing, row["id"], row["created_us"])
         forecast.add_job(schedule, row["due_us"], most, (row["priority"], row["queue"]))

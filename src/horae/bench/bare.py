@@ -16,10 +16,10 @@ from typing import Any
 from horae.bench.fill import HEAD, LINE, jobs_of
 from horae.bench.place import Place
 from horae.core.compiled import schedule_of
+from horae.core.job import read_timing
 from horae.core.plan import Cursor, plan
 from horae.ports import Decision, Ending, Scan
 from horae.store.database import Query, Rows, Statement, Transaction
-from horae.store.jobs import decode
 from horae.store.sqlite import system_now_us
 from horae.store.store import open_store
 from horae.store.trials import HOT, JOBS, WAITING
@@ -109,8 +109,8 @@ def decide(scan: Scan, epochs: dict[int, int], ahead_us: int) -> list[Decision]:
     """As the planner does, without its care for what is broken."""
     decisions = []
     for timer in scan.timers:
-        definition = decode(timer.spec)
-        cursor = Cursor(timer.job_id, definition, schedule_of(definition, timer.job_id, 0), timer.due_us, 0)
+        timing = read_timing(timer.timing)
+        cursor = Cursor(timer.job_id, timing, schedule_of(timing, timer.job_id, 0), timer.due_us, 0)
         decisions.append(Decision(timer, epochs[timer.shard], plan(cursor, scan.now_us, scan.now_us + ahead_us)))
     return decisions
 

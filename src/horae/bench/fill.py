@@ -8,13 +8,14 @@ from typing import Any
 from horae.core.compiled import first_due, schedule_of
 from horae.core.document import parse_job
 from horae.core.egress import allow_ranges
-from horae.core.job import FREE
+from horae.core.job import FREE, GATED
 from horae.ports import NewJob
 from horae.store import trials
-from horae.store.jobs import encode
+from horae.store.jobs import encode, timing_text
 from horae.store.store import Store
 
 HEAD = f"{FREE}default||"  # a waiting line of plain jobs, up to its priority and tenant
+GATED_HEAD = f"{GATED}default||"
 LINE = f"{HEAD}2|default"
 LOCAL = "127.0.0.0/8"
 SLICE = 20_000
@@ -51,23 +52,31 @@ def _month_and_day(days: int) -> tuple[int, int]:
     return found.month, found.day
 
 
-def lines_of(documents: Documents, now_us: int) -> list[tuple[int, str, int]]:
-    """A number, a definition and a first due time for each."""
+def lines_of(documents: Documents, now_us: int) -> list[tuple[int, str, str | None, int]]:
+    """A number, a definition, its timing and a first due time for each."""
     lines = []
     for number, given in enumerate(documents):
         document = {"name": "bench", "type": "noop", "retry": {"max_retries": 0}} | given
         definition = parse_job(document, job_id="bench", now_us=now_us, tenant="default", allow=allow_ranges(LOCAL))
         due_us = first_due(definition, schedule_of(definition, "bench", now_us), now_us)
-        lines.append((number, encode(definition).decode(), due_us or 0))
+        lines.append((number, encode(definition).decode(), timing_text(definition), due_us or 0))
     return lines
 
 
 async def add_jobs(
-    store: Store, count: int, documents: Documents, *, tenants: int = 1, priorities: int = 1, start: int = 0
+    store: Store,
+    count: int,
+    documents: Documents,
+    *,
+    tenants: int = 1,
+    priorities: int = 1,
+    start: int = 0,
+    is_gated: bool = False,
 ) -> None:
     """Number n is the document n modulo their count, and so with its tenant and priority."""
     now_us = await store.now()
-    crowd = trials.Crowd(lines_of(documents, now_us), HEAD, tenants, priorities, now_us)
+    head = GATED_HEAD if is_gated else HEAD
+    crowd = trials.Crowd(lines_of(documents, now_us), head, is_gated, tenants, priorities, now_us)
     for first in range(start, start + count, SLICE):
         await store.database.run(trials.add_jobs(first, min(first + SLICE, start + count), crowd))
 

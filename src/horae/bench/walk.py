@@ -69,7 +69,7 @@ async def drain_rate(
     worker = Worker(store, settings, executors or {"noop": NoopExecutor()}, (), TimeGuard(), new_id, secrets)
     await worker.beat()
     claims = Loop("worker", worker.tick)
-    worker.on_room = claims.wake
+    worker.on_room = worker.results.on_more = claims.wake
     started_us = await store.now()
     tasks = [asyncio.create_task(claims.run()), asyncio.create_task(worker.results.run())]
     try:

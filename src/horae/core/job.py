@@ -39,6 +39,11 @@ class DstPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     fold: Literal["first", "last", "both"] = "first"
 
 
+# Only the very object that is the default is left out when written: every part of a definition has the same one.
+DEFAULT_MISFIRE = Misfire()
+DEFAULT_DST = DstPolicy()
+
+
 class After(msgspec.Struct, frozen=True, omit_defaults=True):
     """An upstream job, by id, and which of its endings start this one."""
 
@@ -46,16 +51,21 @@ class After(msgspec.Struct, frozen=True, omit_defaults=True):
     on: Literal["success", "failure", "always"] = "success"
 
 
-class Timing(msgspec.Struct, frozen=True):
-    """What of a definition says when it is due; of many jobs it is read five times as fast alone."""
+class Timing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What of a definition says when it is due and what becomes of its due times: all that a planner needs of it."""
 
     schedule: tuple[str, ...] = ()
     timezone: str = "UTC"
-    dst: DstPolicy = DstPolicy()
+    dst: DstPolicy = DEFAULT_DST
     calendar: dict[str, Any] | None = None
     start_us: int | None = None
     end_us: int | None = None
     max_runs: int | None = None
+    misfire: Misfire = DEFAULT_MISFIRE
+    jitter_us: int = 0
+
+
+read_timing = msgspec.json.Decoder(Timing).decode
 
 
 class Work(msgspec.Struct, frozen=True, gc=False):
@@ -68,6 +78,13 @@ class Work(msgspec.Struct, frozen=True, gc=False):
     timeout_us: int = 30_000_000
     retry: Retry = Retry()
     delivery: Literal["at_least_once", "at_most_once"] = "at_least_once"
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What of a definition says which of its runs may be beside each other."""
+
+    overlap: Literal["allow", "skip", "queue", "replace"] = "allow"
+    max_concurrency: int | None = None
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,12 +103,12 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str = "default"
     timeout_us: int = 30_000_000
     retry: Retry = Retry()
-    misfire: Misfire = Misfire()
+    misfire: Misfire = DEFAULT_MISFIRE
     overlap: Literal["allow", "skip", "queue", "replace"] = "allow"
     max_concurrency: int | None = None
     concurrency_key: str | None = None
     jitter_us: int = 0
-    dst: DstPolicy = DstPolicy()
+    dst: DstPolicy = DEFAULT_DST
     calendar: dict[str, Any] | None = None
     start_us: int | None = None
     end_us: int | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from horae.core.job import Definition, Misfire
+from horae.core.job import Definition, Misfire, Timing
 from horae.core.run import fraction
 from horae.core.schedule import Schedule, count_between, latest_at_or_before, next_after
 
@@ -45,7 +45,7 @@ class Cursor(NamedTuple):
     """
 
     job_id: str
-    definition: Definition
+    definition: Definition | Timing
     schedule: Schedule
     due_us: int
     fired: int
@@ -83,7 +83,7 @@ def too_late(misfire: Misfire, dues: list[int], now_us: int, *, is_last: bool) -
             return dict.fromkeys((due_us for due_us in dues if due_us not in kept), "catch_up_expired")
 
 
-def jitter_us(definition: Definition, job_id: str, due_us: int) -> int:
+def jitter_us(definition: Definition | Timing, job_id: str, due_us: int) -> int:
     if not definition.jitter_us:
         return 0
     return int(definition.jitter_us * fraction(job_id, str(due_us)))

@@ -38,7 +38,7 @@ from horae.ports.fleet import Beat, FleetStore, WorkerState
 from horae.ports.messages import Delivered, Message, MessageStore, Sender
 from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
 from horae.ports.remote import Ask, Closing, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
-from horae.ports.results import Again, Ending, LogChunk, ResultStore
+from horae.ports.results import Again, Ending, LogChunk, ResultStore, Settled
 from horae.ports.rows import JobPage, JsonObject, Page, StoredRow
 from horae.ports.upkeep import Chores, JanitorStore, LogCloser, StaleJob
 from horae.ports.views import AccessStore, Happened, LetterGroups, Schedules, Series, Standing, ViewStore
@@ -114,6 +114,7 @@ __all__ = [
     "SecretStore",
     "Sender",
     "Series",
+    "Settled",
     "StaleJob",
     "Standing",
     "State",

@@ -61,6 +61,10 @@ class Limit:
 
 
 class ClaimStore(Protocol):
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the database works on several statements at a time."""
+
     def waiting_lines(self, prefixes: list[str]) -> Awaitable[Lines]: ...
 
     def claim(self, worker: str, shares: list[tuple[str, int]]) -> Awaitable[list[Claimed]]: ...

@@ -31,15 +31,20 @@ class LeaseStore(Protocol):
 
 
 class DueTimer(NamedTuple):
+    """`timing` is what of the definition a planner needs, or all of it. If it is not `is_known`, the timer has nothing
+    of it, and a planner should leave it there.
+    """
+
     job_id: str
     shard: int
     due_us: int
     version: int
     fired: int
     created_us: int
-    spec: str
+    timing: str
     called_off: frozenset[int] = frozenset()
     staged: int = 0
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +78,5 @@ class PlanStore(Protocol):
     def due_timers(self, shards: list[int], ahead_us: int, most: int) -> Awaitable[Scan]: ...
 
     def plan(self, owner: str, decisions: list[Decision]) -> Awaitable[Planned]: ...
+
+    def keep_timings(self, timers: list[DueTimer]) -> Awaitable[None]: ...

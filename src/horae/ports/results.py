@@ -31,6 +31,15 @@ class Again:
     grace: int = 0
 
 
+class Settled(NamedTuple):
+    """The ids of the runs that were ended: those whose tokens were current. And whether others may have waited for
+    these ends, which can be claimed now.
+    """
+
+    ended: set[str]
+    has_more: bool
+
+
 @dataclass(frozen=True, slots=True)
 class LogChunk:
     run_id: str
@@ -41,12 +50,7 @@ class LogChunk:
 
 
 class ResultStore(Protocol):
-    @property
-    def is_parallel(self) -> bool:
-        """Whether the database works on several statements at a time."""
-
-    def settle(self, worker: str, endings: list[Ending]) -> Awaitable[set[str]]:
-        """The ids of the runs that it ended: those whose tokens were current."""
+    def settle(self, worker: str, endings: list[Ending]) -> Awaitable[Settled]: ...
 
     def requeue(self, worker: str, again: list[Again]) -> Awaitable[set[str]]:
         """The ids of the runs that went back."""

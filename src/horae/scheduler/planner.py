@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import msgspec
-
 from horae.core.compiled import schedule_of
-from horae.core.job import Definition
+from horae.core.job import read_timing
 from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
@@ -27,8 +25,6 @@ HELD_SECONDS = 0.5
 # Most due times are whole seconds, and so is the moment at which they come into sight: by this part of the look-ahead
 # later, what is due right then has started.
 AFTER_THE_CROWD = 0.03
-
-_decode = msgspec.json.Decoder(Definition).decode
 
 
 class Planner:
@@ -84,6 +80,8 @@ class Planner:
             due_times_skipped(planned.skipped)
             if planned.opened:
                 self._wake_workers()
+            if unknown := [decision.timer for decision in decisions if not decision.timer.is_known]:
+                await self._store.keep_timings(unknown)
             if planned.moved < len(decisions):
                 return 0.05  # an edit or a new owner came between; look again
         if len(scan.timers) == AT_ONCE:
@@ -98,9 +96,9 @@ class Planner:
         decisions = []
         for timer in timers:
             try:
-                definition = _decode(timer.spec)
-                schedule = schedule_of(definition, timer.job_id, timer.created_us, timer.called_off)
-                cursor = Cursor(timer.job_id, definition, schedule, timer.due_us, timer.fired, timer.staged)
+                timing = read_timing(timer.timing)
+                schedule = schedule_of(timing, timer.job_id, timer.created_us, timer.called_off)
+                cursor = Cursor(timer.job_id, timing, schedule, timer.due_us, timer.fired, timer.staged)
                 decisions.append(Decision(timer, held[timer.shard], plan(cursor, now_us, horizon_us)))
             except Exception as error:  # noqa: BLE001 one broken job must not stop the others of its shard
                 oops("plan.broken", error, job=timer.job_id, version=timer.version)

@@ -34,6 +34,7 @@ from horae.store.jobs import (
     hold_alive,
     name_conflict,
     names_taken,
+    timing_text,
 )
 from horae.store.notices import UNWATCH_JOB, WATCH, tell, watches
 from horae.store.quotas import ADD_JOBS
@@ -75,7 +76,14 @@ CALLED_OFF = Statement("SELECT due_us FROM called_off WHERE job_id = :id")
 
 SET_TIMER = Statement("""
 UPDATE timers
-SET due_us = :due_us, version = :version, fired = :fired
+SET due_us = :due_us, fired = :fired
+WHERE job_id = :id
+""")
+
+CHANGE_TIMER = Statement("""
+UPDATE timers
+SET due_us = :due_us, fired = :fired, version = :version, created_us = :created_us, timing_version = :version,
+    timing = :timing
 WHERE job_id = :id
 """)
 
@@ -180,7 +188,14 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
     if any(getattr(resolved, name) != getattr(held.definition, name) for name in SCHEDULE_FIELDS):
         yield from _give_up_missed(held, left, "schedule_changed")
         due_us = _first_in_force(resolved, held, left)
-    yield SET_TIMER(id=held.id, due_us=due_us, version=version, fired=left.fired)
+    yield CHANGE_TIMER(
+        id=held.id,
+        due_us=due_us,
+        fired=left.fired,
+        version=version,
+        created_us=held.row["created_us"],
+        timing=timing_text(resolved),
+    )
     yield from _write_version(tenant, actor, held, resolved, version)
     before, after = difference(_told(held.definition, version - 1), _told(resolved, version))
     yield note("job.changed", held.id, {"name": held.definition.name, **before}, {"name": resolved.name, **after})
@@ -255,7 +270,7 @@ def pause(
     resume_us = None
     if until_us is not None:
         resume_us = _first(held.definition, held, left, after_us=max(until_us - 1, held.now_us))
-    yield SET_TIMER(id=held.id, due_us=resume_us, version=held.row["version"], fired=left.fired)
+    yield SET_TIMER(id=held.id, due_us=resume_us, fired=left.fired)
     paused_us = held.row["paused_us"] if held.is_paused else held.now_us
     yield SET_STATE(
         id=held.id, state="paused", paused_us=paused_us, until_us=until_us, reason=reason, now_us=held.now_us
@@ -280,7 +295,7 @@ def resume(tenant: str, word: str, actor: str, base_version: int | None = None) 
         # A due time after the announced end of the pause may be staged already; it is planned anew with the others.
         held, left = yield from _withdraw(held)
         due_us = _first(held.definition, held, left, after_us=held.now_us)
-        yield SET_TIMER(id=held.id, due_us=due_us, version=held.row["version"], fired=left.fired)
+        yield SET_TIMER(id=held.id, due_us=due_us, fired=left.fired)
         yield SET_STATE(id=held.id, state="active", paused_us=None, until_us=None, reason=None, now_us=held.now_us)
         yield from _event(held, "resumed", actor, None, {})
         yield note("job.resumed", held.id, {"state": held.row["state"]}, {"name": held.row["name"]})
@@ -296,7 +311,7 @@ def delete(tenant: str, word: str, actor: str, base_version: int | None) -> Step
         return held.id
     held, left = yield from _withdraw(held)
     yield from _give_up_missed(held, left, "schedule_changed")
-    yield SET_TIMER(id=held.id, due_us=None, version=held.row["version"], fired=left.fired)
+    yield SET_TIMER(id=held.id, due_us=None, fired=left.fired)
     # Again for those that a worker took or gave back while we looked.
     while (yield IS_ANY_OPEN(id=held.id)):
         waiting = yield WAITING_RUNS(id=held.id)

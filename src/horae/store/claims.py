@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from horae.core.gate import Candidate, Facts, Running, admit
-from horae.core.job import Definition
+from horae.core.job import Rules
 from horae.ports import Claimed, Gated, Limit, Lines, Waiting
 from horae.store.database import Row, Rows, Statement, Steps, reading, statement, transaction
 from horae.store.results import end_waiting
@@ -114,13 +114,22 @@ FENCE = Statement(
 # One gate at a time: two of them could each see the last free place.
 GATE_LOCK = Statement("SELECT pg_advisory_xact_lock(7449)", sqlite="SELECT 1")
 
-CANDIDATES = Statement("""
-SELECT r.id, r.job_id, r.version, r.tenant, r.queue, r.group_key, r.priority
-FROM runs r
-WHERE r.state = 'queued' AND r.bucket = :bucket AND r.available_us <= (SELECT horae_now())
+# The first of each line, so many of them.
+_FIRST = """
+FROM runs
+WHERE state = 'queued' AND bucket = line.bucket AND available_us <= (SELECT horae_now())
+ORDER BY available_us
+LIMIT :most"""
+_CANDIDATES = """
+SELECT r.id, r.job_id, r.version, r.tenant, r.queue, r.group_key, r.priority, r.bucket
+FROM {rows:line(bucket text)}
+CROSS JOIN %s
 ORDER BY r.available_us
-LIMIT :most
-""")
+"""
+CANDIDATES = Statement(
+    _CANDIDATES % f"LATERAL (SELECT * {_FIRST}) AS r",
+    sqlite=_CANDIDATES % f"runs r WHERE r.rowid IN (SELECT rowid {_FIRST})",
+)
 
 # The waiting lines whose runs the gate must decide even when no worker has room: overlap is judged when due.
 GATED_LINES = Statement("""
@@ -210,11 +219,13 @@ WHERE h.id IN (SELECT id FROM {rows:wanted(id text)})
 
 # Of payloads in one answer of SQLite, whose strings end at a billion bytes.
 CHARACTERS_AT_ONCE = 50_000_000
-GATE_AT_ONCE = 200
+GATE_AT_ONCE = 500
 LINES_AT_ONCE = 50
 MOST_LINES = 500
-# The end of a sibling brings a run back that waits for it; caps and pauses are looked at again soon.
-ASIDE_US = {"job_concurrency": 2_000_000}
+# The end of a sibling brings a run back that waits for it, the oldest first: should that ever be missed, the oldest is
+# looked at again soon, and those behind it, of which there may be many, late. Caps and pauses are looked at again soon.
+ASIDE_US = 2_000_000
+BEHIND_US = 60_000_000
 RETRY_US = 200_000
 
 
@@ -288,26 +299,36 @@ def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], int]]:
     if verdicts.stop:
         yield STOP(chosen=_ids(verdicts.stop))
     if verdicts.wait:
-        waits = [(id_, reason, ASIDE_US.get(reason, RETRY_US)) for id_, reason in verdicts.wait.items()]
-        yield PUT_ASIDE(waits=waits)
+        yield PUT_ASIDE(waits=_waits(verdicts.wait, {row["id"]: row["job_id"] for row in rows}))
     return verdicts.start, skipped
+
+
+def _waits(reasons: dict[str, str], job_of: dict[str, str]) -> list[tuple[str, str, int]]:
+    """Who waits, why, and for how long at most."""
+    waits, jobs = [], set()
+    for id_, reason in sorted(reasons.items()):
+        delay_us = RETRY_US
+        if reason == "job_concurrency":
+            delay_us = BEHIND_US if job_of[id_] in jobs else ASIDE_US
+            jobs.add(job_of[id_])
+        waits.append((id_, reason, delay_us))
+    return waits
 
 
 def _candidates(buckets: list[str]) -> Steps[Rows]:
     """The first of each line before the second of any, so that nobody stands behind a neighbour's backlog."""
     most = max(10, GATE_AT_ONCE // max(1, len(buckets)))
-    places: list[tuple[int, int, Row]] = []
-    for bucket in buckets:
-        for place, row in enumerate((yield CANDIDATES(bucket=bucket, most=most))):
-            places.append((row["priority"], place, row))
-    places.sort(key=lambda found: found[:2])
-    return [row for _, _, row in places]
+    lines: dict[str, list[Row]] = {bucket: [] for bucket in buckets}
+    for row in (yield CANDIDATES(line=_ids(buckets), most=most)):
+        lines[row["bucket"]].append(row)
+    found = [(row["priority"], place, row) for line in lines.values() for place, row in enumerate(line)]
+    return [row for _, _, row in sorted(found, key=lambda each: each[:2])]
 
 
 def _facts(rows: Rows, room: int) -> Steps[Facts]:
     specs = yield SPECS(wanted=sorted({(row["job_id"], row["version"]) for row in rows}))
-    policies = {(row["job_id"], row["version"]): _decode(row["spec"]) for row in specs}
-    candidates = [_candidate(row, policies[row["job_id"], row["version"]]) for row in rows]
+    rules = {(row["job_id"], row["version"]): _read_rules(row["spec"]) for row in specs}
+    candidates = [_candidate(row, rules[row["job_id"], row["version"]]) for row in rows]
     jobs = sorted({candidate.job_id for candidate in candidates})
     limits = yield LIMITS()
     caps = {(row["tenant"], row["queue"]): row["max_running"] for row in limits if row["max_running"] is not None}
@@ -369,19 +390,19 @@ def _ids(ids: list[str]) -> list[tuple[str]]:
     return [(id_,) for id_ in ids]
 
 
-_decode = msgspec.json.Decoder(Definition).decode
+_read_rules = msgspec.json.Decoder(Rules).decode
 _claimed = msgspec.json.Decoder(list[Claimed]).decode
 
 
-def _candidate(row: Row, policy: Definition) -> Candidate:
+def _candidate(row: Row, rules: Rules) -> Candidate:
     return Candidate(
         row["id"],
         row["job_id"],
         row["tenant"],
         row["queue"],
         row["group_key"],
-        policy.overlap,
-        policy.max_concurrency,
+        rules.overlap,
+        rules.max_concurrency,
     )
 
 

@@ -14,7 +14,7 @@ from horae.core.checks import nearest
 from horae.core.compiled import first_due, schedule_of, schedule_type
 from horae.core.document import render_definition
 from horae.core.errors import Conflict, HoraeError, Invalid, Limited, NotFound, Stale
-from horae.core.job import PRIORITY_NUMBER, Definition, bucket_of, group_of, max_attempts, shard_of
+from horae.core.job import PRIORITY_NUMBER, Definition, Timing, bucket_of, group_of, max_attempts, shard_of
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import Schedule, next_after
 from horae.core.webhooks import Watch
@@ -72,9 +72,9 @@ FROM {rows:v(job_id text, version integer, spec text)}
 """)
 
 INSERT_TIMERS = Statement("""
-INSERT INTO timers (job_id, shard, due_us, version, fired)
-SELECT t.job_id, t.shard, t.due_us, 1, t.fired
-FROM {rows:t(job_id text, shard integer, due_us bigint, fired integer)}
+INSERT INTO timers (job_id, shard, due_us, version, fired, created_us, timing_version, timing)
+SELECT t.job_id, t.shard, t.due_us, 1, t.fired, :now_us, 1, t.timing
+FROM {rows:t(job_id text, shard integer, due_us bigint, fired integer, timing text)}
 """)
 
 INSERT_LABELS = Statement("""
@@ -128,6 +128,15 @@ RETURNING id
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Definition).decode
+
+# A timer is written anew by each due time, so what is long (a calendar) is left where it is.
+TIMING_AT_MOST = 200
+
+
+def timing_text(definition: Definition | Timing) -> str | None:
+    """What a timer says of its job; None if that is long."""
+    text = encode(Timing(*(getattr(definition, name) for name in Timing.__struct_fields__)))
+    return text.decode() if len(text) <= TIMING_AT_MOST else None
 
 
 @transaction
@@ -246,13 +255,13 @@ def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[N
             due_us = next_after(schedule, due_us) if (definition.max_runs or 2) > 1 else None
         rows.append((job.id, tenant, *columns_of(definition, schedule, job.id, tenant)))
         versions.append((job.id, 1, encode(definition).decode()))
-        timers.append((job.id, shard_of(job.id), due_us, 1 if is_now else 0))
+        timers.append((job.id, shard_of(job.id), due_us, 1 if is_now else 0, timing_text(definition)))
         labels += [(tenant, f"{key}:{value}", job.id) for key, value in definition.labels.items()]
         chains += [(after.job_id, job.id, after.on) for after in definition.after]
         calendars += use_of(tenant, definition, job.id)
     yield INSERT_JOBS(j=rows, now_us=now_us)
     yield INSERT_VERSIONS(v=versions, now_us=now_us, actor=actor)
-    yield INSERT_TIMERS(t=timers)
+    yield INSERT_TIMERS(t=timers, now_us=now_us)
     if labels:
         yield INSERT_LABELS(l=labels)
     if chains:

@@ -5,38 +5,35 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
+from horae.core.job import read_timing
 from horae.core.plan import GRACE_US
 from horae.core.run import run_id, scheduled_key
 from horae.ports import Decision, DueTimer, Planned, Scan
 from horae.store.database import Query, Row, Statement, Steps, reading, statement, transaction
+from horae.store.jobs import timing_text
 from horae.store.notices import TELL_SKIPPED
 
 # The due timers of the held shards, oldest first. The index is by time, so a long backlog is never sorted. `IS TRUE`
-# keeps PostgreSQL from turning an IN into a join that it then plans as a loop in a loop. `OFFSET 0`, because a hash of
-# all versions looked cheaper to it than a thousand of them by key (17 ms of 20 with 20,000 jobs). A job is as old as
-# its first version, which is at hand or beside the other: looking at the job as well took up to twice as long.
-_DUE = """
+# keeps PostgreSQL from turning an IN into a join that it then plans as a loop in a loop. A definition is only looked up
+# where the timer does not say all: it was long, or an earlier release wrote it.
+DUE = Statement("""
 WITH t AS MATERIALIZED (
-    SELECT job_id, shard, due_us, version, fired
+    SELECT job_id, shard, due_us, version, fired, created_us, coalesce(timing_version = version, false) AS is_known,
+           CASE WHEN timing_version = version THEN timing END AS timing
     FROM timers
     WHERE due_us IS NOT NULL AND due_us <= (SELECT horae_now()) + :ahead_us
       AND (shard IN (SELECT shard FROM {rows:held(shard integer)})) IS TRUE
     ORDER BY due_us
     LIMIT :most
 )
-SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, (SELECT horae_now()) AS now_us,
-       CASE WHEN t.version = 1 THEN v.created_us
-            ELSE (SELECT w.created_us FROM job_versions w WHERE w.job_id = t.job_id AND w.version = 1)
-       END AS created_us,
-       v.spec, EXISTS (SELECT 1 FROM called_off c WHERE c.job_id = t.job_id) AS has_called_off
+SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, t.is_known, (SELECT horae_now()) AS now_us,
+       COALESCE(t.created_us, (SELECT v.created_us FROM job_versions v WHERE v.job_id = t.job_id AND v.version = 1)
+               ) AS created_us,
+       COALESCE(t.timing, (SELECT v.spec FROM job_versions v WHERE v.job_id = t.job_id AND v.version = t.version)
+               ) AS timing,
+       EXISTS (SELECT 1 FROM called_off c WHERE c.job_id = t.job_id) AS has_called_off
 FROM t
-LEFT JOIN %s AS v ON %s
-"""
-_VERSION = "v.job_id = t.job_id AND v.version = t.version"
-DUE = Statement(
-    _DUE % (f"LATERAL (SELECT v.created_us, v.spec FROM job_versions v WHERE {_VERSION} OFFSET 0)", "true"),
-    sqlite=_DUE % ("job_versions", _VERSION),
-)
+""")
 
 CALLED_OFF = Statement("""
 SELECT c.job_id, c.due_us
@@ -151,6 +148,13 @@ RETURNING reason, skip_count
 """)
 
 
+KEEP_TIMINGS = Statement("""
+UPDATE timers
+SET created_us = looked_up.created_us, timing_version = looked_up.version, timing = looked_up.timing
+FROM {rows:looked_up(job_id text, version integer, created_us bigint, timing text)}
+WHERE timers.job_id = looked_up.job_id AND timers.version = looked_up.version
+""")
+
 TELL = Statement(TELL_SKIPPED.format(skips=_SKIPS, of_moved="true"))
 
 
@@ -191,6 +195,16 @@ def plan_sqlite(owner: str, decisions: list[Decision]) -> Steps[Planned]:
     return Planned(len(jobs), len(opened), _by_reason((row["reason"], row["skip_count"]) for row in skipped))
 
 
+@transaction
+def keep_timings(timers: list[DueTimer]) -> Steps[None]:
+    """Those that an earlier release wrote need not be looked up the next time."""
+    yield KEEP_TIMINGS(
+        looked_up=[
+            (timer.job_id, timer.version, timer.created_us, timing_text(read_timing(timer.timing))) for timer in timers
+        ]
+    )
+
+
 def _by_reason(skips: Iterable[tuple[str, int]]) -> dict[str, int]:
     """How many due times: one row may stand for a whole stretch of them."""
     counts: dict[str, int] = {}
@@ -222,7 +236,8 @@ def _timer(row: Row, called_off: frozenset[int], staged: int) -> DueTimer:
         row["version"],
         row["fired"],
         row["created_us"],
-        row["spec"],
+        row["timing"],
         called_off,
         staged,
+        bool(row["is_known"]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from horae.core.fingerprint import fingerprint
-from horae.ports import Again, Closing, Ending, LogChunk
+from horae.ports import Again, Closing, Ending, LogChunk, Settled
 from horae.store.database import Row, Rows, Statement, Steps, transaction
 from horae.store.notices import IS_WATCHED, tell
 from horae.store.pieces import end_log
@@ -154,17 +154,34 @@ SELECT horae_run_id(j.id, 'after:' || h.id, h.ended_us), j.id, j.tenant, j.versi
   AND NOT EXISTS (SELECT 1 FROM history old WHERE old.id = horae_run_id(j.id, 'after:' || h.id, h.ended_us))
 """)
 
-# The end of a gated run lets its oldest waiting siblings try again.
-NUDGE = Statement("""
-UPDATE runs
-SET available_us = run_at_us
-WHERE id IN (
-    SELECT id FROM runs
-    WHERE group_key = :group_key AND state = 'queued' AND reason = 'job_concurrency'
-    ORDER BY id
-    LIMIT :n
+# The end of gated runs lets as many of their oldest waiting siblings try again. Locked in order: two settles that let
+# runs of the same groups try again must not wait for each other.
+_NUDGED = "SELECT id FROM runs WHERE group_key = ended.group_key AND state = 'queued' AND reason = 'job_concurrency'"
+_ENDED_GROUPS = "{rows:ended(group_key text, n integer)}"
+NUDGE = Statement(
+    f"""
+    WITH next AS MATERIALIZED (
+        SELECT first.id
+        FROM {_ENDED_GROUPS}
+        CROSS JOIN LATERAL ({_NUDGED} ORDER BY id LIMIT ended.n) AS first
+    ), locked AS MATERIALIZED (
+        SELECT r.id FROM runs r WHERE r.id = ANY (ARRAY(SELECT next.id FROM next)) ORDER BY r.id FOR UPDATE OF r
+    )
+    UPDATE runs
+    SET available_us = run_at_us
+    WHERE id = ANY (ARRAY(SELECT locked.id FROM locked)) AND state = 'queued' AND reason = 'job_concurrency'
+    """,
+    sqlite=f"""
+    UPDATE runs
+    SET available_us = run_at_us
+    WHERE id IN (
+        SELECT first.value
+        FROM {_ENDED_GROUPS}
+        CROSS JOIN json_each((SELECT json_group_array(id) FROM ({_NUDGED} ORDER BY id LIMIT :most))) AS first
+        WHERE first.key < ended.n
+    )
+    """,
 )
-""")
 
 _ATTEMPT = """
 INSERT INTO attempts (run_id, attempt, token, worker, started_us, ended_us, reason, error)
@@ -187,7 +204,7 @@ SET state = 'queued', token = 0, worker = NULL, started_us = NULL, available_us 
     reason = again.reason, error = again.error
 FROM {rows:again(id text, token bigint, delay_us bigint, reason text, error text, back integer, grace integer)}
 WHERE runs.id = again.id AND runs.token = again.token
-RETURNING runs.id, runs.cancel
+RETURNING runs.id, runs.cancel, runs.group_key
 """)
 
 # A run that a worker took a moment ago waits no more: it is not ours to end.
@@ -228,7 +245,7 @@ WORKER_LOST = "The worker stopped answering before it reported a result."
 
 
 @transaction
-def settle_postgres(worker: str, endings: list[Ending]) -> Steps[set[str]]:
+def settle_postgres(worker: str, endings: list[Ending]) -> Steps[Settled]:
     rows = yield SETTLE(e=endings, wanted=len(endings))
     is_whole = rows[0]["n"] == len(endings)
     rows = [row for row in rows if row["id"] is not None]
@@ -237,7 +254,7 @@ def settle_postgres(worker: str, endings: list[Ending]) -> Steps[set[str]]:
 
 
 @transaction
-def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[set[str]]:
+def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[Settled]:
     yield KEEP(e=endings)
     (kept,) = yield KEPT()
     is_whole = kept["n"] == len(endings)
@@ -247,7 +264,7 @@ def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[set[str]]:
     return (yield from _after(worker, endings, rows, ended))
 
 
-def _after(worker: str, endings: list[Ending], rows: Rows, ended: set[str]) -> Steps[set[str]]:
+def _after(worker: str, endings: list[Ending], rows: Rows, ended: set[str]) -> Steps[Settled]:
     """What an ending brings with it; a plain success brings nothing and costs nothing."""
     if len(ended) < len(endings):
         late = [(e.run_id, e.token, e.reason or e.status) for e in endings if e.run_id not in ended]
@@ -258,7 +275,7 @@ def _after(worker: str, endings: list[Ending], rows: Rows, ended: set[str]) -> S
     yield from follow([row["id"] for row in rows if row["has_chain"]])
     yield from tell([row["id"] for row in rows if row["is_watched"]])
     yield from nudge([row["group_key"] for row in rows])
-    return ended
+    return Settled(ended, any(row["has_chain"] or row["group_key"] for row in rows))
 
 
 def follow(ended: list[str]) -> Steps[None]:
@@ -270,9 +287,8 @@ def follow(ended: list[str]) -> Steps[None]:
 
 
 def nudge(groups: list[str | None]) -> Steps[None]:
-    # In order: two settles that let runs of the same groups try again must not wait for each other.
-    for group, n in sorted(Counter(group for group in groups if group).items()):
-        yield NUDGE(group_key=group, n=n)
+    if ended := Counter(group for group in groups if group):
+        yield NUDGE(ended=list(ended.items()), most=max(ended.values()))
 
 
 @transaction
@@ -284,9 +300,9 @@ def requeue(worker: str, again: list[Again]) -> Steps[set[str]]:
     moved = {row["id"] for row in rows}
     if len(moved) < len(again):
         yield LATE(worker=worker, late=[(a.run_id, a.token, a.reason) for a in again if a.run_id not in moved])
-    for row in rows:
-        if row["cancel"]:
-            yield from end_waiting([row["id"]], "cancelled", row["cancel"])
+    for reason in sorted({row["cancel"] for row in rows if row["cancel"]}):
+        yield from end_waiting([row["id"] for row in rows if row["cancel"] == reason], "cancelled", reason)
+    yield from nudge([row["group_key"] for row in rows if not row["cancel"]])
     return moved
 
 

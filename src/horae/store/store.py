@@ -176,6 +176,7 @@ class Store:
 
     due_timers = _verb(plans.due)
     plan = _pair(plans.plan_postgres, plans.plan_sqlite)
+    keep_timings = _verb(plans.keep_timings)
 
     waiting_lines = _verb(claims.waiting_lines)
     claim = _pair(claims.claim_postgres, claims.claim_sqlite)
@@ -190,8 +191,7 @@ class Store:
     async def make_ready(self, worker: str) -> None:
         """For a crowd: its connections are opened, and its statements are known to them."""
         if self.is_parallel:
-            ready = self.settle(worker, []), self.settle(worker, [])
-            await abreast(self.claim(worker, []), self.claim(worker, []), *ready)
+            await abreast(self.claim(worker, []), self.claim(worker, []), self.settle(worker, []))
 
     settle = _pair(results.settle_postgres, results.settle_sqlite)
     requeue = _verb(results.requeue)

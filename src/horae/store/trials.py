@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from horae.ports import Claimed, Decision, Ending, Lines, Planned, Scan
+from horae.ports import Claimed, Decision, Ending, Lines, Planned, Scan, Settled
 from horae.store import claims, jobs, plans, results
 from horae.store.database import Rows, Statement, Steps, Transaction, reading, transaction
 
@@ -25,14 +25,15 @@ WITH RECURSIVE numbers(n) AS (
 _JOB_ID = "'bench-' || CAST(:first_job + n AS TEXT)"
 _TENANT = "CASE WHEN :tenants > 1 THEN 'tenant-' || CAST(n % :tenants AS TEXT) ELSE 'default' END"
 _PRIORITY = "CASE WHEN :priorities > 1 THEN 1 + n % :priorities ELSE 2 END"
-_LINES = "{rows:line(k integer, spec text, due_us bigint)}"
+_LINES = "{rows:line(k integer, spec text, timing text, due_us bigint)}"
 
 ADD_JOBS = Statement(f"""
-INSERT INTO jobs (id, tenant, name, version, state, type, kind, queue, priority, bucket, max_attempts, is_once, shard,
-                  created_us, updated_us)
+INSERT INTO jobs (id, tenant, name, version, state, type, kind, queue, priority, bucket, group_key, max_attempts,
+                  is_once, shard, created_us, updated_us)
 {_NUMBERS}
 SELECT {_JOB_ID}, {_TENANT}, {_JOB_ID}, 1, 'active', 'noop', 'cron', 'default', {_PRIORITY},
-       :head || CAST({_PRIORITY} AS TEXT) || '|' || {_TENANT}, 1, false, n % 64, :now_us, :now_us
+       :head || CAST({_PRIORITY} AS TEXT) || '|' || {_TENANT}, CASE WHEN :is_gated THEN {_JOB_ID} END, 1, false, n % 64,
+       :now_us, :now_us
 FROM numbers
 """)
 
@@ -45,21 +46,21 @@ JOIN {_LINES} ON line.k = n % :lines
 """)
 
 ADD_TIMERS = Statement(f"""
-INSERT INTO timers (job_id, shard, due_us, version, fired)
+INSERT INTO timers (job_id, shard, due_us, version, fired, created_us, timing_version, timing)
 {_NUMBERS}
-SELECT {_JOB_ID}, n % 64, line.due_us, 1, 0
+SELECT {_JOB_ID}, n % 64, line.due_us, 1, 0, :now_us, 1, line.timing
 FROM numbers
 JOIN {_LINES} ON line.k = n % :lines
 """)
 
 ADD_WAITING = Statement(f"""
-INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, state, due_us, run_at_us, queued_us,
-                  available_us, attempt, max_attempts, is_once, token)
+INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
+                  queued_us, available_us, attempt, max_attempts, is_once, token)
 {_NUMBERS}, chosen AS (
     SELECT n, 'bench-' || CAST(:first_job + n % :jobs AS TEXT) AS job_id FROM numbers
 )
 SELECT horae_run_id(j.id, 'bench:' || CAST(n AS TEXT), :due_us + n), j.id, j.tenant, 1, 'manual', j.queue, j.priority,
-       j.bucket, 'queued', :due_us, :due_us, :due_us, :due_us, 0, 1, false, 0
+       j.bucket, j.group_key, 'queued', :due_us, :due_us, :due_us, :due_us, 0, 1, false, 0
 FROM chosen
 JOIN jobs j ON j.id = chosen.job_id
 """)
@@ -118,7 +119,7 @@ class Hot:
     plan: Callable[[str, list[Decision]], Transaction[Planned]]
     look: Callable[[list[str]], Transaction[Lines]]
     claim: Callable[[str, list[tuple[str, int]]], Transaction[list[Claimed]]]
-    settle: Callable[[str, list[Ending]], Transaction[set[str]]]
+    settle: Callable[[str, list[Ending]], Transaction[Settled]]
     create: Callable[..., Transaction[Any]]
 
 
@@ -144,10 +145,13 @@ HOT = {
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Jobs that are alike: `lines` are number, definition and first due time, `head` how their waiting lines begin."""
+    """Jobs that are alike: `lines` are number, definition, timing and first due time, `head` how their waiting lines
+    begin.
+    """
 
-    lines: list[tuple[int, str, int]]
+    lines: list[tuple[int, str, str | None, int]]
     head: str
+    is_gated: bool
     tenants: int
     priorities: int
     now_us: int
@@ -158,10 +162,10 @@ def add_jobs(first: int, until: int, crowd: Crowd) -> Steps[None]:
     """Jobs number `first` to `until` (not included). Number n has line n modulo their count, its tenant likewise."""
     slice_ = {"first": first, "until": until, "first_job": FIRST_JOB}
     of_lines = {**slice_, "lines": len(crowd.lines), "line": crowd.lines}
-    alike = {"head": crowd.head, "tenants": crowd.tenants, "priorities": crowd.priorities}
+    alike = {"head": crowd.head, "is_gated": crowd.is_gated, "tenants": crowd.tenants, "priorities": crowd.priorities}
     yield ADD_JOBS(**slice_, **alike, now_us=crowd.now_us)
     yield ADD_VERSIONS(**of_lines, now_us=crowd.now_us)
-    yield ADD_TIMERS(**of_lines)
+    yield ADD_TIMERS(**of_lines, now_us=crowd.now_us)
 
 
 @transaction

@@ -303,7 +303,9 @@ class RemoteWorkers:
         moved: set[str] = set()
         if ends.endings:
             hit("settle.before_commit")
-            moved |= await self._store.settle(worker, ends.endings)
+            moved, has_more = await self._store.settle(worker, ends.endings)
+            if has_more:
+                self.wake()
             runs_ended(ending.status for ending in ends.endings if ending.run_id in moved)
         if ends.agains:
             hit("requeue.before_commit")

@@ -12,15 +12,12 @@ from typing import TypeVar
 
 from horae.core.errors import Unavailable
 from horae.failpoints import hit
-from horae.lanes import abreast
 from horae.ports import Again, Ending, LogChunk, ResultStore
 from horae.telemetry import attempts_requeued, oops, runs_ended, warn
 
 O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
 
 BATCH = 1000
-# More than this is stored in two halves abreast.
-HALVED = 400
 LOGS_KEPT = 20_000
 GATHER_SECONDS = 0.003
 RETRY_SECONDS = 0.5
@@ -35,7 +32,7 @@ class Results:
         self._logs: list[LogChunk] = []
         self._on_the_way: Sequence[Ending | Again] = ()
         self._generation = 0
-        self.on_again: Callable[[], None] = lambda: None
+        self.on_more: Callable[[], None] = lambda: None
         self._arrived = asyncio.Event()
         self._sending = asyncio.Lock()
 
@@ -95,9 +92,11 @@ class Results:
                 endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
                 with self._kept(endings, self._endings):
                     hit("settle.before_commit")
-                    ended = await self._settle(endings)
+                    settled = await self._store.settle(self.worker, endings)
                     hit("settle.after_commit")
-                runs_ended(ending.status for ending in endings if ending.run_id in ended)
+                runs_ended(ending.status for ending in endings if ending.run_id in settled.ended)
+                if settled.has_more:
+                    self.on_more()
             if self._again:
                 again, self._again = self._again[:BATCH], self._again[BATCH:]
                 with self._kept(again, self._again):
@@ -105,25 +104,18 @@ class Results:
                     moved = await self._store.requeue(self.worker, again)
                     hit("requeue.after_commit")
                 attempts_requeued(each.reason for each in again if each.run_id in moved)
-                self.on_again()
+                self.on_more()
         finally:
             if self._logs or self.waiting:
                 self._arrived.set()
-
-    async def _settle(self, endings: list[Ending]) -> set[str]:
-        if len(endings) <= HALVED or not self._store.is_parallel:
-            return await self._store.settle(self.worker, endings)
-        half, worker = len(endings) // 2, self.worker
-        parts = self._store.settle(worker, endings[:half]), self._store.settle(worker, endings[half:])
-        return set().union(*await abreast(*parts))
 
     async def _flush_one_by_one(self) -> None:
         """A batch that the store cannot take: what is wrong with one of them is put in its place."""
         endings, self._endings = self._endings, []
         for ending in endings:
             try:
-                ended = await self._store.settle(self.worker, [ending])
-                runs_ended([ending.status] if ended else [])
+                settled = await self._store.settle(self.worker, [ending])
+                runs_ended([ending.status] if settled.ended else [])
             except Unavailable:
                 self.end(ending)
             except Exception as error:  # noqa: BLE001
