@@ -56,7 +56,7 @@ soak: setup ## Random faults for MINUTES=30: memory, backlog, processes, sockets
 
 bench: setup ## How fast it is, beside the bare database and its peers; CASES=drain,plan picks, FULL=1 takes hours
 	$(BIN)/python -m bench --cases "$(CASES)" --peers "$(PEERS)" $(if $(FULL),--full) $(if $(QUICK),--quick) \
-		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(OUT),--out $(OUT)) $(ARGS)
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(OUT),--out "$(OUT)") $(ARGS)
 
 fuzz: setup ## schemathesis against a server on PostgreSQL, in every role, for MINUTES=10; a short run is part of `make test`
 	$(BIN)/python -m tests.services $(BIN)/python -m tests.system.fuzz $(or $(MINUTES),10)

@@ -21,6 +21,7 @@ from typing import Any
 
 from bench.services import folder
 from horae.bench.figures import percentiles
+from horae.bench.orphans import die_with_parent
 from tests.services import on_server, with_database
 
 HERE = Path(__file__).parent
@@ -144,6 +145,7 @@ class Stage:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
+                    preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 no other thread is alive here
                 )
                 for _ in range(count)
             ]

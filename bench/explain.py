@@ -22,6 +22,9 @@ from horae.store.database import Query, Rows, Transaction
 
 WAITING = 100_000
 FINISHED = 1_000_000
+GATED_JOBS = 1_000
+GATED = 10_000
+GATED_LINE = f"{fill.GATED_HEAD}2|default"
 WORKER = "explained"
 
 
@@ -64,8 +67,12 @@ async def explain(url: str, count: int) -> None:
     place = Place(url)
     hot = trials.HOT["postgres"]
     async with place.fresh() as store:
-        await fill.add_jobs(store, count, [{"schedule": f"{n % 60} {n // 60} * * *"} for n in range(1440)])
-        await fill.add_waiting(store, WAITING, count)
+        alone = [{"schedule": "0 0 1 1 *", "max_concurrency": 1}]
+        await fill.add_jobs(store, GATED_JOBS, alone, is_gated=True)
+        await fill.add_waiting(store, GATED, GATED_JOBS)
+        daily = [{"schedule": f"{n % 60} {n // 60} * * *"} for n in range(1440)]
+        await fill.add_jobs(store, count, daily, start=GATED_JOBS)
+        await fill.add_waiting(store, WAITING, GATED_JOBS + count, start=GATED_JOBS)
         await fill.add_finished(store, 0, FINISHED, count)
         await fill.analyze(store)
         held = (await store.keep_leases(WORKER, 600_000_000, 0)).held
@@ -86,6 +93,11 @@ async def explain(url: str, count: int) -> None:
                 await database.run("Requeue of 100", results.requeue(WORKER, again))
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]
                 await database.run("Settle of 400", hot.settle(WORKER, endings))
+                gated = await database.run(
+                    "Claim of 500 that may not overlap", claims.claim_gated(WORKER, [GATED_LINE], 500)
+                )
+                endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in gated.claimed]
+                await database.run("Settle of those", hot.settle(WORKER, endings))
                 await database.run("Leases of a scheduler kept", leases.keep(WORKER, 600_000_000, 0))
                 state = WorkerState(WORKER, "explained", "active", 500, 0, ["default"], [])
                 await database.run("Heartbeat of a worker", fleet.beat(state, 600_000_000))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from horae.bench.orphans import die_with_parent
 from tests.services import (
     MissingServiceError,
     create_cluster,
@@ -97,6 +98,7 @@ def redis() -> Iterator[str]:
             [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", home, "--save", "", "--appendonly", "no"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 no other thread is alive here
         ) as server,
     ):
         try:

@@ -6,7 +6,6 @@ environment; that way the workers of one test run share them. Plain pytest start
 
 import asyncio
 import contextlib
-import ctypes
 import fcntl
 import os
 import pwd
@@ -17,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,11 +25,12 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
+from horae.bench.orphans import die_with_parent
+
 POSTGRES_URL = "HORAE_TEST_POSTGRES_URL"
 POSTGRES_MISSING = "HORAE_TEST_POSTGRES_MISSING"  # set by the wrapper: why there is none, so nobody tries again
 
 _START_SECONDS = 30
-_PR_SET_PDEATHSIG = 1
 SETTINGS = {
     "fsync": "off",  # the suite's data is thrown away; durability is PostgreSQL's own affair
     "full_page_writes": "off",
@@ -163,7 +163,7 @@ def start_server(
             stdout=output,
             stderr=output,
             start_new_session=True,  # Ctrl-C is for the tests; the server goes when they have gone
-            preexec_fn=_die_with_parent(),  # noqa: PLW1509 no other thread is alive here
+            preexec_fn=die_with_parent(signal.SIGQUIT),  # noqa: PLW1509 no other thread is alive here
             **_identity(),
         )
 
@@ -175,14 +175,6 @@ def _identity() -> dict[str, Any]:
     names = {entry.pw_name for entry in pwd.getpwall()}
     entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-
-
-def _die_with_parent() -> Callable[[], None] | None:
-    """On Linux the kernel stops the server even when we are killed; loaded here, as the child must not."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
 def free_port() -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from bench import __main__ as whole
 from bench import contest
 from bench.__main__ import PEERS
 from horae.bench.figures import Figures
@@ -85,6 +89,67 @@ async def test_a_bench_refuses_a_database_where_another_runs(tmp_path: Path, pos
 
     assert done.code == 4
     assert "A benchmark runs in this database" in done.err
+
+
+def test_a_bench_refuses_a_schema_that_is_not_its_own(tmp_path: Path, postgres_database: str) -> None:
+    on_server(postgres_database, f"CREATE SCHEMA {SCHEMA}")
+    on_server(postgres_database, f"CREATE TABLE {SCHEMA}.precious (n integer)")
+
+    done = Shell(tmp_path, None)("bench", "--url", postgres_database, "--quick", "--case", "create")
+
+    assert done.code != 0
+    assert f"The schema {SCHEMA} of this database was not made by a benchmark" in done.err
+    assert on_server(postgres_database, f"SELECT count(*) FROM {SCHEMA}.precious") == 0
+
+
+@pytest.mark.parametrize("url", ["mysql://there/bench", ":memory:", "/proc/there/bench.db", "sqlite:///:memory:"])
+def test_a_bench_refuses_what_is_no_place(tmp_path: Path, url: str) -> None:
+    done = Shell(tmp_path, None)("bench", "--url", url, "--quick", "--case", "create")
+
+    assert done.code == 2
+    assert done.err.startswith("error: --url: ")
+    assert "hint: " in done.err
+    assert list(tmp_path.glob("mysql*")) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    words = ("bench", "--quick", "--case", "create", "--out", str(tmp_path / "file" / "out"))
+
+    done = Shell(tmp_path, None)(*words)
+
+    assert done.code == 2
+    assert done.err.startswith("error: --out: ")
+    assert "round" not in done.err
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_bench_that_is_stopped_leaves_no_process(tmp_path: Path, postgres_database: str, how: signal.Signals) -> None:
+    words = ["bench", "--url", postgres_database, "--quick", "--case", "idle"]
+    bench = subprocess.Popen([sys.executable, "-m", "horae", *words], stderr=subprocess.DEVNULL)
+    try:
+        children = eventually(lambda: children_of(bench.pid))
+        bench.send_signal(how)
+        code = bench.wait(60)
+    finally:
+        bench.kill()
+
+    eventually(lambda: not any(Path(f"/proc/{child}/cmdline").exists() for child in children))
+    if how is signal.SIGTERM:
+        assert code == 130
+        assert not on_server(postgres_database, f"SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = '{SCHEMA}')")
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def eventually(seen: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + 30
+    while not (found := seen()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert found
+    return found
 
 
 def test_a_bench_works_beside_an_empty_horae(tmp_path: Path, postgres_database: str) -> None:
@@ -175,6 +240,23 @@ async def test_a_case_that_breaks_lets_the_others_go_on(monkeypatch: pytest.Monk
     assert {key.case for key in bench.figures.values} == {"drain"}
 
 
+def test_crowds_take_turns_and_the_least_comes_again_beside_its_rival(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(whole, "rest", told.append)
+    monkeypatch.setattr(whole, "_crowd_ours", lambda _, __, case=None: told.append("again" if case else "all"))
+    monkeypatch.setattr(whole, "_crowd_peer", lambda *given: told.append(f"{given[2].name} {given[3]}"))
+    bench = Bench(Place(str(tmp_path / "bench.db")), replace(SMALL, herd=(50, 90), rounds=2), Figures(), print)
+
+    whole._contests(bench, bench, contest.Servers("rest", ""), ["crowds"], ["pgqueuer", "saq"])
+
+    assert set(told[::2]) == {"rest"}
+    first = ["all", "pgqueuer 50", "saq 50", "pgqueuer 90", "saq 90", "pgqueuer 50", "again", "again", "pgqueuer 50"]
+    second = ["pgqueuer 90", "pgqueuer 50", "all", "again", "pgqueuer 50", "pgqueuer 50", "again"]
+    assert told[1::2] == first + second
+
+
 def test_an_unknown_case_is_named(tmp_path: Path) -> None:
     done = Shell(tmp_path, None)("bench", "--case", "nonsense")
 
@@ -223,6 +305,10 @@ def expected(case: str) -> set[Any]:
         "backlog": {("500 waiting", unit) for unit in ("look ms", "claim ms", "settle ms")},
         "history": {(f"{n} finished", "settle ms") for n in ("0", "500")},
         "tenants": {("1 tenants", "runs/s"), ("20 tenants", "runs/s")},
+        "gates": {
+            (f"postgres, {rule}", "runs/s")
+            for rule in ("plain", "overlap: skip", "max_concurrency: 5", "one of a hundred at a time")
+        },
         "soak": {
             (f"{what}, {when}", "runs/s") for what in ("drain, 4 s", "plan, 1.33333 s") for when in ("early", "late")
         },

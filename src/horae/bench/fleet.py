@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from horae.bench.orphans import die_with_parent
 from horae.core.egress import allow_ranges
 from horae.core.errors import Unavailable
 from horae.executors.client import Client, locate
@@ -49,6 +50,7 @@ class Process:
             env=clean | given,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 it takes no lock of a thread
         )
 
     @property

@@ -20,6 +20,7 @@ CREATE = "create over HTTP: p99 <= 100 ms under load; batch >= 10,000 jobs/s"
 HTTP = "http jobs per worker process: >= 0.8 of the bare HTTP client"
 IDLE = "idle: <= 1 % of a core, <= 5 statements/s for one host"
 SOAK = "no decay over a soak at full rate: last minute >= 0.9 of the second; a transaction held open: as bare"
+GATES = "runs that are checked against their siblings (overlap, max_concurrency): >= 0.3 of plain ones"
 START = "horae dev ready in 2 s, under 120 MB; worker under 100 MB; CLI under 100 ms"
 
 RUNS = "runs/s"
@@ -82,6 +83,15 @@ FLOORS = [
     _bare("http", "1 process", RUNS, 0.8, HTTP),
     _exact("idle", "one host", "statements/s", IDLE, most=5),
     _told("idle", "one host", "% of a core", IDLE, most=1),
+    *(
+        Floor(
+            Key("gates", f"postgres, {rule}", "horae", RUNS),
+            Key("gates", "postgres, plain", "horae", RUNS),
+            0.3,
+            row=GATES,
+        )
+        for rule in ("overlap: skip", "max_concurrency: 5")
+    ),
     *(
         Floor(Key("soak", f"{what}, late", "horae", RUNS), Key("soak", f"{what}, early", "horae", RUNS), 0.9, row=SOAK)
         for what in ("drain, 1800 s", "plan, 600 s")

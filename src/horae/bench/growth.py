@@ -16,7 +16,10 @@ AHEAD_SECONDS = 15.0
 SCAN = 1000
 CLAIM = 500
 TIMES = 10
-TURNS = 6
+TURNS = 9
+SETS = 2 * TURNS
+LEAD_US = 3_600_000_000
+APART_US = 60_000_000
 SHARDS = list(range(64))
 
 
@@ -25,13 +28,15 @@ def standing(month: int) -> list[dict[str, str]]:
     return [{"schedule": f"{number} {number % 24} 1 {(month + 1) % 12 + 1} *"} for number in range(60)]
 
 
-async def make_due(store: Store, count: int, turn: int) -> int:
-    """Some jobs become due in a moment, far apart among all `count`: as many as are planned in one turn."""
-    due = min(DUE, count // 2)
+def _far_apart(count: int, number: int) -> range:
+    """One of the sets of jobs that become due together, far apart among all `count`."""
+    due = min(DUE, count // (SETS + 2))
     step = (count // due - 1) | 1  # odd, so that all shards have their part
-    first = turn % step
-    await make_these_due(store, range(first, first + due * step, step), turn)
-    return due
+    return range(number, number + due * step, step)
+
+
+async def make_due_soon(store: Store, count: int) -> None:
+    await make_these_due(store, _far_apart(count, 0), 0)
 
 
 async def make_these_due(store: Store, numbers: range, turn: int) -> None:
@@ -40,18 +45,37 @@ async def make_these_due(store: Store, numbers: range, turn: int) -> None:
     await store.database.run(make_timers_due(numbers, due_us))
 
 
-async def jobs(store: Store, count: int, turn: int) -> dict[str, float]:
-    """Milliseconds to scan and to plan 500 due jobs among all that are registered. The first scan finds them where they
-    lie, on a disk perhaps; the others find what it left in memory.
+async def make_sets_due(store: Store, count: int) -> int:
+    """One set after the other, much later than all that is measured here; when the first is due."""
+    first_us = await store.now() // 1_000_000 * 1_000_000 + LEAD_US
+    for number in range(SETS):
+        await store.database.run(make_timers_due(_far_apart(count, number), first_us + number * APART_US))
+    return first_us
+
+
+async def jobs(store: Store, count: int, first_us: int, turn: int) -> dict[str, float]:
+    """Milliseconds to scan and to plan 500 due jobs among all that are registered, each time others that nobody has
+    looked at since autovacuum has been there: the first scan of some, then more of the same, which find their pages at
+    hand; and a plan of others, its own scan included.
     """
-    due = await make_due(store, count, turn)
+    scanned, planned = 2 * turn, 2 * turn + 1
+    due = len(_far_apart(count, scanned))
+    ahead_us = await _ahead_us(store, first_us, scanned)
     scans = []
     for _ in range(TIMES):
         started = perf_counter()
-        await store.due_timers(SHARDS, round(AHEAD_SECONDS * 1e6), SCAN)
+        found = await store.due_timers(SHARDS, ahead_us, SCAN)
         scans.append(perf_counter() - started)
-    plan = due / await walk.plan_rate(store, due, AHEAD_SECONDS)
+        if len(found.timers) != due:
+            raise AssertionError(f"{len(found.timers)} of {due} due timers were found")
+    await walk.plan_rate(store, due, ahead_us / 1e6)  # out of the way of the others
+    plan = due / await walk.plan_rate(store, due, await _ahead_us(store, first_us, planned) / 1e6)
     return {"first scan ms": 1000 * scans[0], "scan ms": 1000 * median(scans[1:]), "plan ms": 1000 * plan}
+
+
+async def _ahead_us(store: Store, first_us: int, number: int) -> int:
+    """How far a planner must look to see this set, and not the next."""
+    return first_us + number * APART_US + APART_US // 2 - await store.now()
 
 
 async def megabytes(store: Store) -> float:

@@ -20,11 +20,13 @@ from horae.store.store import Store, open_store
 SCHEMA = "horae_bench"
 ANOTHER = "_2"
 LOCK = 7451
+OURS = "Made by horae bench, and dropped by the next one."
 IN_USE = "database_in_use"
 RETENTION_US = 30 * 86_400_000_000
 
 
 TRANSACTIONS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+TOLD_OF_SCHEMA = "SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = $1"
 STATEMENTS_SCHEMA = """
 SELECT quote_ident(n.nspname)
 FROM pg_extension e
@@ -48,6 +50,10 @@ class Place:
 
     def __init__(self, given: str, number: str = "") -> None:
         self.dialect = "postgres" if given.startswith(("postgresql://", "postgres://")) else "sqlite"
+        path = given.removeprefix("sqlite:///")
+        if self.dialect == "sqlite" and ("://" in path or path == ":memory:"):
+            hint = "Write postgresql://…, or the path of a file that is not there yet."
+            raise Invalid([Fault("--url", f'"{given}" is neither a PostgreSQL nor a file.', hint)])
         self._given = given
         self._schema = SCHEMA + number
         if self.dialect == "postgres":
@@ -72,6 +78,13 @@ class Place:
         async with self._raw() as connection:
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):
                 raise Conflict("A benchmark runs in this database: wait for its end, or name another one.", IN_USE)
+            for name in (SCHEMA, SCHEMA + ANOTHER):
+                if (told := await connection.fetchval(TOLD_OF_SCHEMA, name)) is not None and told != OURS:
+                    raise Conflict(
+                        f"The schema {name} of this database was not made by a benchmark of this release. A benchmark "
+                        "would drop it: drop or rename it yourself, or name another database with --url.",
+                        IN_USE,
+                    )
             for (schema,) in await connection.fetch(
                 "SELECT schemaname FROM pg_tables WHERE tablename = 'job_versions' AND schemaname <> ALL ($1)",
                 [SCHEMA, SCHEMA + ANOTHER],
@@ -90,7 +103,13 @@ class Place:
             if path.exists() and path.stat().st_size:
                 detail = f"{path} exists. A benchmark makes a file of its own and removes it afterwards."
                 raise Invalid([Fault("--url", detail, "Name a file that is not there yet.")])
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch()
+            self._path.unlink()
+        except OSError as error:
+            detail = f"{self._path} cannot be made: {error.strerror}."
+            raise Invalid([Fault("--url", detail, "Name a file in a folder that can be written to.")]) from error
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[Store]:
@@ -99,6 +118,7 @@ class Place:
         if self.dialect == "postgres":
             async with self._raw() as connection:
                 await connection.execute(f"CREATE SCHEMA {self._schema}")
+                await connection.execute(f"COMMENT ON SCHEMA {self._schema} IS '{OURS}'")
         store = open_store(self.url)
         try:
             await store.migrate()

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import sqlite3
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from horae import __version__
 from horae.bench.figures import Figures, Verdict
 from horae.bench.pictures import draw
 from horae.bench.sizes import Size
+from horae.core.errors import Fault, Invalid
 from horae.store.sqlite import system_now_us
 
 
@@ -34,8 +36,17 @@ def about(size: Size, cases: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def check_folder(folder: Path) -> None:
+    """Before hours of measuring: what is measured must find its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        detail = f"{folder} cannot be written to: {error.strerror}."
+        raise Invalid([Fault("--out", detail, "Name a folder; it is made if it is not there.")]) from error
+
+
 def write(folder: Path, told: dict[str, Any], figures: Figures, verdicts: Sequence[Verdict]) -> list[str]:
     """bench.json and the charts; their names."""
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "bench.json").write_text(json.dumps({"about": told, **figures.as_json(verdicts)}, indent=2))
     return ["bench.json", *draw(figures, folder)]

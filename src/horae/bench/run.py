@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
+from typing import Any
 
 from horae.app import new_id
 from horae.bench import bare, door, failover, fill, fleet, growth, http, soak, timing, walk
@@ -21,6 +22,7 @@ from horae.store.trials import EMPTY, IS_ANY_LEFT, SPAN, single
 Told = Callable[[str], None]
 
 JITTER = "10s"
+GATED_RUNS = 500
 DRAIN_SECONDS = 300
 CONNECTIONS = 2  # as many as a planner, or the claims and the results of a worker, keep busy
 
@@ -151,21 +153,25 @@ async def grow_jobs(bench: Bench) -> None:
 
 async def _grow_jobs(bench: Bench, large: Store, small: Store, beside: Place) -> None:
     standing = growth.standing(datetime.fromtimestamp(await large.now() / 1e6, UTC).month)
-    least, turns = bench.size.registered[0], iter(range(10_000))
+    least = bench.size.registered[0]
     await fill.add_jobs(small, least, standing)
     for before, count in pairwise((0, *bench.size.registered)):
         await fill.add_jobs(large, count - before, standing, start=before)
-        for store, place in ((large, bench.place), (small, beside)):
+        sides = []
+        for store, place, among, subject in (
+            (large, bench.place, count, "horae"),
+            (small, beside, least, f"{least:,} jobs"),
+        ):
             await store.database.run(single(EMPTY))
+            sides.append((store, among, subject, await growth.make_sets_due(store, among)))
             await place.vacuum()
         shape = f"{count:,} jobs"
-        for turn in islice(turns, growth.TURNS):
-            sides = [(large, count, "horae"), (small, least, f"{least:,} jobs")]
-            for store, among, subject in sides if turn % 2 else reversed(sides):
-                bench.figures.add("growth", shape, subject, await growth.jobs(store, among, turn))
+        for turn in range(growth.TURNS):
+            for store, among, subject, first_us in sides if turn % 2 else reversed(sides):
+                bench.figures.add("growth", shape, subject, await growth.jobs(store, among, first_us, turn))
         bench.figures.add("growth", shape, "horae", {"database MB": await growth.megabytes(large)})
         if bench.place.dialect == "postgres":
-            await growth.make_due(large, count, next(turns))  # its memory is that of one that has planned
+            await growth.make_due_soon(large, count)  # its memory is that of one that has planned
             # The host last, when all of that is due and soon done.
             for who, words in (("scheduler", ("serve", "--roles", "scheduler")), ("host", ("serve",))):
                 cost = await timing.idle_now(bench.place, min(10, bench.size.seconds), *words)
@@ -204,6 +210,27 @@ async def grow_tenants(bench: Bench) -> None:
             await fill.analyze(store)
             rate = await walk.drain_rate(store, bench.size.waiting)
         bench.figures.add("growth", f"{count:,} tenants", "horae", {"runs/s": rate})
+
+
+async def gates(bench: Bench) -> None:
+    """Runs that are checked against their siblings before they start, beside plain ones: one of each job, and several
+    of which one may run at a time.
+    """
+    count = max(GATED_RUNS, bench.size.waiting // 5)
+    shapes: list[tuple[str, dict[str, Any], int]] = [
+        ("plain", {}, count),
+        ("overlap: skip", {"overlap": "skip"}, count),
+        ("max_concurrency: 5", {"max_concurrency": 5}, count),
+        ("one of a hundred at a time", {"max_concurrency": 1}, count // 100),
+    ]
+    for shape, rule, jobs in shapes:
+        async with bench.place.fresh() as store:
+            documents = [document | rule for document in fill.SIX_HOURS]
+            await fill.add_jobs(store, jobs, documents, is_gated=bool(rule))
+            await fill.add_waiting(store, count, jobs)
+            await fill.analyze(store)
+            rate = await walk.drain_rate(store, count)
+        bench.figures.add("gates", f"{bench.place.dialect}, {shape}", "horae", {"runs/s": rate})
 
 
 async def http_jobs(bench: Bench) -> None:
@@ -261,6 +288,7 @@ CASES: dict[str, Case] = {
     "backlog": grow_backlog,
     "history": grow_history,
     "tenants": grow_tenants,
+    "gates": gates,
     "soak": soaks,
 }
 # Their tables take long to fill, and they measure many turns; a soak is long by itself.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -45,15 +45,25 @@ async def by_bare(place: Place) -> AsyncIterator[None]:
 
 
 async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = False) -> tuple[float, float]:
-    """Runs a second in the second and in the last minute; of a short soak, in its second and last fifth."""
+    """Runs a second in the second and in the last minute; of a short soak, in its second and last fifth. If `is_held`,
+    a transaction is opened after the second one and not ended, for so many seconds.
+    """
     window = min(MINUTE, seconds / 5)
+    seen: list[tuple[float, int]] = []
+    start, until = 0.0, seconds + window
     async with place.fresh() as store:
         await fill.add_jobs(store, JOBS, fill.SIX_HOURS)
         await fill.add_waiting(store, WAITING_AT_LEAST, JOBS)
         await fill.analyze(store)
-        async with _held(place, is_held=is_held), drains(place):
-            seen = [sample async for sample in _samples(store, seconds + window)]
-    start = next((at for at, done in seen if done), 0.0)
+        async with drains(place), AsyncExitStack() as held:
+            async for at, done in _samples(store):
+                seen.append((at, done))
+                start = start or (at if done else 0.0)
+                if is_held and start and at >= start + 2 * window:
+                    await held.enter_async_context(_held(place))
+                    is_held, until = False, at + seconds
+                if at >= until and not is_held:
+                    break
     return rate_between(seen, start + window, start + 2 * window), rate_between(seen, seen[-1][0] - window, seen[-1][0])
 
 
@@ -74,12 +84,12 @@ async def plans(place: Place, seconds: float) -> tuple[float, float]:
     return median(early or [seen[0][1]]), median(late or [seen[-1][1]])
 
 
-async def _samples(store: Store, seconds: float) -> AsyncIterator[tuple[float, int]]:
+async def _samples(store: Store) -> AsyncIterator[tuple[float, int]]:
     """When, and how many were done by then."""
     added, began = WAITING_AT_LEAST, perf_counter()
-    while (at := perf_counter() - began) < seconds:
+    while True:
         waiting = (await store.database.run(single(WAITING)))[0]["n"]
-        yield at, added - waiting
+        yield perf_counter() - began, added - waiting
         if waiting < WAITING_AT_LEAST:
             await fill.add_waiting(store, ADDED_AT_ONCE, JOBS, start=added)
             added += ADDED_AT_ONCE
@@ -95,11 +105,8 @@ def rate_between(seen: list[tuple[float, int]], start: float, end: float) -> flo
 
 
 @asynccontextmanager
-async def _held(place: Place, *, is_held: bool) -> AsyncIterator[None]:
+async def _held(place: Place) -> AsyncIterator[None]:
     """A transaction that has looked at everything and does not end."""
-    if not is_held:
-        yield
-        return
     connection = await place.connect()
     await connection.execute("SET idle_in_transaction_session_timeout = 0")
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import click
@@ -40,7 +42,7 @@ def bench(
 
     Works in schemas or files of its own and removes them (without --url a file in the temporary folder); refuses a
     database that holds jobs of horae. The cases: create, plan, drain, processes, http, door, lateness, herd, failover,
-    idle, start, jobs, backlog, history, tenants, soak.
+    idle, start, jobs, backlog, history, tenants, gates, soak.
 
     Exit code 1: a case broke, or a bound is missed that does not depend on how fast this machine is; others are told
     and no more, with --quick all of them.
@@ -48,7 +50,7 @@ def bench(
     from horae.bench.figures import Figures
     from horae.bench.floors import FLOORS
     from horae.bench.place import Place
-    from horae.bench.report import about, write
+    from horae.bench.report import about, check_folder, write
     from horae.bench.run import CASES, Bench, run
     from horae.bench.sizes import FULL, NORMAL, QUICK
     from horae.bench.table import as_text
@@ -60,12 +62,16 @@ def bench(
     if quick and full:
         raise click.UsageError("--quick and --full: one of them.")
     quiet()
+    # As Ctrl-C: our own processes are stopped, and what was made is removed.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    if out:
+        guarded(partial(check_folder, out))
     figures = Figures()
     size = QUICK if quick else FULL if full else NORMAL
     size = replace(size, rounds=rounds or size.rounds)
     told = about(size, cases or tuple(CASES)) | {"stopped": False}
     with tempfile.TemporaryDirectory(prefix="horae-bench-") as folder:
-        place = Place(url or str(Path(folder) / "bench.db"))
+        place = guarded(lambda: Place(url or str(Path(folder) / "bench.db")))
         work = Bench(place, size, figures, lambda told: click.echo(told, err=True))
         try:
             guarded(lambda: run_loop(run(work, cases or tuple(CASES))))
@@ -73,10 +79,10 @@ def bench(
             click.echo("Stopped; this is what was measured until then.", err=True)
             told["stopped"] = True
     verdicts = figures.judge(FLOORS)
-    if out:
-        write(out, told, figures, verdicts)
     text = as_text(figures, verdicts, FLOORS)
     click.echo(json.dumps(figures.as_json(verdicts), indent=2) if output == "json" else text)
+    if out:
+        write(out, told, figures, verdicts)
     if told["stopped"]:
         sys.exit(STOPPED)
     is_good = not figures.failed if quick else figures.is_good(verdicts)
