@@ -17,7 +17,7 @@ from horae.bench import fill
 from horae.bench.bare import decide
 from horae.bench.place import Place
 from horae.ports import Again, Ending, WorkerState
-from horae.store import claims, fleet, leases, results, trials
+from horae.store import claims, fleet, gates, leases, results, trials
 from horae.store.database import Query, Rows, Transaction
 
 WAITING = 100_000
@@ -94,7 +94,7 @@ async def explain(url: str, count: int) -> None:
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]
                 await database.run("Settle of 400", hot.settle(WORKER, endings))
                 gated = await database.run(
-                    "Claim of 500 that may not overlap", claims.claim_gated(WORKER, [GATED_LINE], 500)
+                    "Claim of 500 that may not overlap", gates.claim_gated(WORKER, [GATED_LINE], 500)
                 )
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in gated.claimed]
                 await database.run("Settle of those", hot.settle(WORKER, endings))

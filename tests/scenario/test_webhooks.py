@@ -153,6 +153,18 @@ async def test_a_run_that_waits_too_long_is_told_once(
     assert receiver.events == ["run.late"]
 
 
+async def test_runs_that_wait_are_looked_for_with_the_messages(
+    api: Api, world: World, relay: Relay, receiver: Any, clock: StoreClock
+):
+    await hook(api, receiver, "run.late", late_after="30s")
+    await world.run_now((await create(api))["job_id"])
+    await clock.advance(31)
+
+    await relay.tick()
+
+    assert receiver.events == ["run.late"]
+
+
 async def test_a_late_start_that_nobody_saw_is_told_at_the_end(
     api: Api, world: World, relay: Relay, receiver: Any, clock: StoreClock
 ):

@@ -39,10 +39,11 @@ class Relay:
 
     async def tick(self) -> float:
         loop = asyncio.get_running_loop()
-        if loop.time() >= self._next_late:
+        wait_us, has_late = await self._store.outlook()
+        if has_late and loop.time() >= self._next_late:
             self._next_late = loop.time() + LATE_SECONDS
             await self._store.tell_late(LATE_WINDOW_US)
-        wait_us = await self._store.next_message()
+            wait_us, _ = await self._store.outlook()
         if wait_us == 0:
             await self._take()
         if not self._under_way:

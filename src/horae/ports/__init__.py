@@ -35,7 +35,7 @@ from horae.ports.changes import (
 from horae.ports.claims import Claimed, ClaimStore, Gated, Limit, Lines, Sealed, SecretStore, Waiting
 from horae.ports.executors import Executor, Log, Mover, Outcome, Request
 from horae.ports.fleet import Beat, FleetStore, WorkerState
-from horae.ports.messages import Delivered, Message, MessageStore, Sender
+from horae.ports.messages import Delivered, Message, MessageStore, Outlook, Sender
 from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
 from horae.ports.remote import Ask, Closing, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
 from horae.ports.results import Again, Ending, LogChunk, ResultStore, Settled
@@ -96,6 +96,7 @@ __all__ = [
     "NewWebhook",
     "Once",
     "Outcome",
+    "Outlook",
     "Pace",
     "Page",
     "PlanStore",

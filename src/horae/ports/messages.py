@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from horae.ports.rows import JsonObject
 
@@ -39,10 +39,19 @@ class Delivered:
     took_ms: int
 
 
+class Outlook(NamedTuple):
+    """Microseconds until the next message is due, None when none waits; and whether anybody asked to be told of runs
+    that do not start in time.
+    """
+
+    wait_us: int | None
+    has_late: bool
+
+
 class MessageStore(Protocol):
     def take_messages(self, most: int, lease_us: int, busy: list[str]) -> Awaitable[list[Message]]: ...
 
-    def next_message(self) -> Awaitable[int | None]: ...
+    def outlook(self) -> Awaitable[Outlook]: ...
 
     def finish_messages(self, done: list[Delivered]) -> Awaitable[None]: ...
 

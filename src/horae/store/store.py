@@ -21,6 +21,7 @@ from horae.store import (
     feed,
     fleet,
     forecasts,
+    gates,
     job_lists,
     jobs,
     keys,
@@ -133,7 +134,7 @@ class Store:
     delete_webhook = _change(webhooks.delete)
     try_webhook = _change(webhooks.try_out)
     take_messages = _verb(webhooks.take)
-    next_message = _verb(webhooks.next_message)
+    outlook = _verb(webhooks.outlook)
     finish_messages = _verb(webhooks.finish)
     tell_late = _verb(webhooks.tell_late)
     deliveries = _view(webhooks.deliveries)
@@ -180,8 +181,8 @@ class Store:
 
     waiting_lines = _verb(claims.waiting_lines)
     claim = _pair(claims.claim_postgres, claims.claim_sqlite)
-    claim_gated = _verb(claims.claim_gated)
-    gate = _verb(claims.gate)
+    claim_gated = _verb(gates.claim_gated)
+    gate = _verb(gates.gate)
     chores = _verb(upkeep.chores)
     coming = _verb(claims.coming)
     specs = _verb(claims.specs)

@@ -10,7 +10,7 @@ from horae.core.duration import format_duration
 from horae.core.errors import Conflict, NotFound
 from horae.core.run import first_id_at
 from horae.core.webhooks import TEST
-from horae.ports import Delivered, Message, NewWebhook
+from horae.ports import Delivered, Message, NewWebhook, Outlook
 from horae.store.database import Row, Rows, Statement, Steps, note, reading, transaction, viewing
 from horae.store.notices import LATE_LIMITS, TELL_LATE, WATCH
 
@@ -96,7 +96,12 @@ LEFT JOIN history h ON h.id = d.run_id
 LEFT JOIN runs r ON r.id = d.run_id
 """)
 
-NEXT = Statement("SELECT min(next_us) AS next_us, horae_now() AS now_us FROM deliveries WHERE state = 'waiting'")
+NEXT = Statement("""
+SELECT min(next_us) AS next_us, horae_now() AS now_us,
+       EXISTS (SELECT 1 FROM watches WHERE event = 'run.late') AS has_late
+FROM deliveries
+WHERE state = 'waiting'
+""")
 
 FINISH = Statement("""
 UPDATE deliveries
@@ -251,10 +256,10 @@ def _message(row: Row) -> Message:
 
 
 @reading
-def next_message() -> Steps[int | None]:
-    """Microseconds until the next message is due; None when none waits."""
+def outlook() -> Steps[Outlook]:
     row = (yield NEXT())[0]
-    return None if row["next_us"] is None else max(0, row["next_us"] - row["now_us"])
+    wait_us = None if row["next_us"] is None else max(0, row["next_us"] - row["now_us"])
+    return Outlook(wait_us, bool(row["has_late"]))
 
 
 @transaction

@@ -1,0 +1,212 @@
+"""Runs that are checked before they start, against their siblings and against caps: overlap is judged when due."""
+
+from __future__ import annotations
+
+import msgspec
+
+from horae.core.gate import Candidate, Facts, Running, admit
+from horae.core.job import Rules
+from horae.ports import Claimed, Gated
+from horae.store.claims import CLAIMED, CLAIMING, LIMITS, SPECS, fence, ids
+from horae.store.database import Row, Rows, Statement, Steps, transaction
+from horae.store.results import end_waiting
+
+# One gate at a time: two of them could each see the last free place.
+GATE_LOCK = Statement("SELECT pg_advisory_xact_lock(7449)", sqlite="SELECT 1")
+
+# The first of each line, so many of them.
+_FIRST = """
+FROM runs
+WHERE state = 'queued' AND bucket = line.bucket AND available_us <= (SELECT horae_now())
+ORDER BY available_us
+LIMIT :most"""
+_CANDIDATES = """
+SELECT r.id, r.job_id, r.version, r.tenant, r.queue, r.group_key, r.priority, r.bucket
+FROM {rows:line(bucket text)}
+CROSS JOIN %s
+ORDER BY r.available_us
+"""
+CANDIDATES = Statement(
+    _CANDIDATES % f"LATERAL (SELECT * {_FIRST}) AS r",
+    sqlite=_CANDIDATES % f"runs r WHERE r.rowid IN (SELECT rowid {_FIRST})",
+)
+
+# The waiting lines whose runs the gate must decide even when no worker has room: overlap is judged when due.
+GATED_LINES = Statement("""
+WITH RECURSIVE line(bucket) AS (
+    SELECT (SELECT min(bucket) FROM runs WHERE state = 'queued' AND bucket >= '+' AND bucket < ',')
+    UNION ALL
+    SELECT (SELECT min(r.bucket) FROM runs r WHERE r.state = 'queued' AND r.bucket > line.bucket AND r.bucket < ',')
+    FROM line
+    WHERE line.bucket IS NOT NULL
+)
+SELECT line.bucket, horae_now() AS now_us
+FROM line
+WHERE line.bucket IS NOT NULL
+  AND EXISTS (SELECT 1 FROM runs r
+              WHERE r.state = 'queued' AND r.bucket = line.bucket AND r.available_us <= (SELECT horae_now()))
+""")
+
+OLDEST = Statement("""
+SELECT job.id AS job_id,
+       (SELECT min(r.id) FROM runs r WHERE r.job_id = job.id AND r.state = 'queued') AS oldest,
+       (SELECT min(r.id) FROM runs r WHERE r.job_id = job.id AND r.state = 'queued' AND r.attempt = 0) AS unstarted
+FROM {rows:job(id text)}
+""")
+
+RUNNING = Statement("""
+SELECT r.id, r.job_id, r.tenant, r.queue, r.group_key, r.cancel
+FROM runs r
+WHERE r.state = 'running'
+  AND (r.job_id IN (SELECT id FROM {rows:job(id text)}) OR r.group_key IN (SELECT id FROM {rows:grp(id text)})
+       OR r.tenant IN (SELECT id FROM {rows:capped(id text)}))
+""")
+
+_START = f"""
+{CLAIMING} %s
+FROM {{rows:chosen(id text, place integer)}}
+WHERE runs.id = chosen.id AND runs.state = 'queued'
+{CLAIMED}
+"""
+START = Statement(_START % "horae_fence()", sqlite=_START % ":fence + chosen.place")
+
+# Waiting runs of a job that are older than the one that replaces them.
+OLDER = Statement("""
+SELECT r.id
+FROM runs r
+JOIN {rows:newer(job_id text, run_id text)} ON r.job_id = newer.job_id AND r.id < newer.run_id
+WHERE r.state = 'queued'
+""")
+
+STOP = Statement("""
+UPDATE runs SET cancel = 'superseded'
+WHERE id IN (SELECT id FROM {rows:chosen(id text)}) AND state = 'running' AND cancel IS NULL
+""")
+
+# A blocked run is put aside for a while, so that it does not stand in the way of others; the end of a sibling brings it
+# back at once (results.py), the time only in the rare case that nothing does.
+PUT_ASIDE = Statement("""
+UPDATE runs
+SET available_us = horae_now() + waits.delay_us, reason = waits.reason
+FROM {rows:waits(id text, reason text, delay_us bigint)}
+WHERE runs.id = waits.id AND runs.state = 'queued'
+""")
+
+GATE_AT_ONCE = 500
+LINES_AT_ONCE = 50
+MOST_LINES = 500
+# The end of a sibling brings a run back that waits for it, the oldest first: should that ever be missed, the oldest is
+# looked at again soon, and those behind it, of which there may be many, late. Caps and pauses are looked at again soon.
+ASIDE_US = 2_000_000
+BEHIND_US = 60_000_000
+RETRY_US = 200_000
+
+
+@transaction
+def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[Gated]:
+    yield GATE_LOCK()
+    start, skipped = yield from _judge(buckets, room)
+    if not start:
+        return Gated([], skipped)
+    first = yield from fence(len(start))
+    rows = yield START(worker=worker, fence=first, chosen=[(id_, place) for place, id_ in enumerate(start, 1)])
+    return Gated([Claimed._make(row.values()) for row in rows], skipped)
+
+
+@transaction
+def gate() -> Steps[int]:
+    """Decides overlaps that are due, without starting anything; says how many of them are skipped."""
+    lines = yield GATED_LINES()
+    if not lines:
+        return 0
+    yield GATE_LOCK()
+    # Another part of them first in every second, so that none is for ever behind the others.
+    first = lines[0]["now_us"] // 1_000_000 * MOST_LINES % len(lines)
+    buckets = [row["bucket"] for row in (*lines[first:], *lines[:first])][:MOST_LINES]
+    skipped = 0
+    for start in range(0, len(buckets), LINES_AT_ONCE):
+        skipped += (yield from _judge(buckets[start : start + LINES_AT_ONCE], 0))[1]
+    return skipped
+
+
+def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], int]]:
+    """Which runs may start, and how many were skipped."""
+    rows = yield from _candidates(buckets[:LINES_AT_ONCE])
+    if not rows:
+        return [], 0
+    facts = yield from _facts(rows, room)
+    verdicts = admit(facts)
+    if verdicts.supersede:
+        older = yield OLDER(newer=list(verdicts.supersede.items()))
+        yield from end_waiting([row["id"] for row in older], "cancelled", "superseded")
+    skipped = yield from end_waiting(verdicts.skip, "skipped", "overlap_skipped")
+    if verdicts.stop:
+        yield STOP(chosen=ids(verdicts.stop))
+    if verdicts.wait:
+        yield PUT_ASIDE(waits=_waits(verdicts.wait, {row["id"]: row["job_id"] for row in rows}))
+    return verdicts.start, skipped
+
+
+def _waits(reasons: dict[str, str], job_of: dict[str, str]) -> list[tuple[str, str, int]]:
+    """Who waits, why, and for how long at most."""
+    waits, jobs = [], set()
+    for id_, reason in sorted(reasons.items()):
+        delay_us = RETRY_US
+        if reason == "job_concurrency":
+            delay_us = BEHIND_US if job_of[id_] in jobs else ASIDE_US
+            jobs.add(job_of[id_])
+        waits.append((id_, reason, delay_us))
+    return waits
+
+
+def _candidates(buckets: list[str]) -> Steps[Rows]:
+    """The first of each line before the second of any, so that nobody stands behind a neighbour's backlog."""
+    most = max(10, GATE_AT_ONCE // max(1, len(buckets)))
+    lines: dict[str, list[Row]] = {bucket: [] for bucket in buckets}
+    for row in (yield CANDIDATES(line=ids(buckets), most=most)):
+        lines[row["bucket"]].append(row)
+    found = [(row["priority"], place, row) for line in lines.values() for place, row in enumerate(line)]
+    return [row for _, _, row in sorted(found, key=lambda each: each[:2])]
+
+
+def _facts(rows: Rows, room: int) -> Steps[Facts]:
+    specs = yield SPECS(wanted=sorted({(row["job_id"], row["version"]) for row in rows}))
+    rules = {(row["job_id"], row["version"]): _read_rules(row["spec"]) for row in specs}
+    candidates = [_candidate(row, rules[row["job_id"], row["version"]]) for row in rows]
+    jobs = sorted({candidate.job_id for candidate in candidates})
+    limits = yield LIMITS()
+    caps = {(row["tenant"], row["queue"]): row["max_running"] for row in limits if row["max_running"] is not None}
+    oldest = yield OLDEST(job=ids(jobs))
+    running = yield RUNNING(
+        job=ids(jobs),
+        grp=ids(sorted({candidate.group for candidate in candidates if candidate.group})),
+        capped=ids(sorted({tenant for tenant, _ in caps})),
+    )
+    return Facts(
+        candidates=candidates,
+        running=[_running(row) for row in running],
+        oldest={row["job_id"]: row["oldest"] for row in oldest if row["oldest"]},
+        unstarted={row["job_id"]: row["unstarted"] for row in oldest if row["unstarted"]},
+        caps=caps,
+        paused=frozenset((row["tenant"], row["queue"]) for row in limits if row["is_paused"]),
+        room=room,
+    )
+
+
+_read_rules = msgspec.json.Decoder(Rules).decode
+
+
+def _candidate(row: Row, rules: Rules) -> Candidate:
+    return Candidate(
+        row["id"],
+        row["job_id"],
+        row["tenant"],
+        row["queue"],
+        row["group_key"],
+        rules.overlap,
+        rules.max_concurrency,
+    )
+
+
+def _running(row: Row) -> Running:
+    return Running(row["id"], row["job_id"], row["tenant"], row["queue"], row["group_key"], row["cancel"] is not None)

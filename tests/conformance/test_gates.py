@@ -1,0 +1,160 @@
+"""Runs that are checked before they start: overlap, and how many of a job may run at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from horae.ports import Again, Ending
+from horae.store.gates import PUT_ASIDE
+from horae.store.store import Store
+from tests.conformance.conftest import StoreClock
+from tests.conformance.world import World, count_queries
+
+
+async def test_overlap_skip_skips_while_an_earlier_run_is_unfinished(world: World, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *", overlap="skip")
+    await world.plan()
+    await clock.advance(10)
+    (first,) = await world.claim()
+    await world.plan()
+    await clock.advance(10)
+
+    assert await world.claim() == []
+
+    await world.settle([first])
+    await world.plan()
+    await clock.advance(10)
+    assert len(await world.claim()) == 1
+    assert (await world.statuses(job))[:3] == ["succeeded", "skipped", "running"]
+
+
+async def test_overlap_queue_runs_one_after_another_in_order(world: World, clock: StoreClock) -> None:
+    await world.job(schedule="*/5 * * * * *", overlap="queue")
+    await world.plan()
+    await clock.advance(15)
+
+    order = []
+    for _ in range(3):
+        (run,) = await world.claim()
+        order.append(run.due_us)
+        assert await world.claim() == []
+        await world.settle([run])
+
+    assert order == sorted(order)
+    assert len(order) == 3
+
+
+async def test_overlap_replace_stops_the_earlier_run_first(world: World, store: Store, clock: StoreClock) -> None:
+    job = await world.job(schedule="*/10 * * * * *", overlap="replace")
+    await world.plan()
+    await clock.advance(10)
+    (first,) = await world.claim()
+    await world.plan()
+    await clock.advance(10)
+
+    assert await world.claim() == []
+    assert await store.cancelled("w1") == {first.run_id: "superseded"}
+
+    await world.settle([first], "cancelled", "superseded")
+    (second,) = await world.claim()
+    assert second.due_us == first.due_us + 10_000_000
+    assert (await world.statuses(job))[:2] == ["cancelled", "running"]
+
+
+async def test_max_concurrency_holds_and_the_next_one_starts_when_one_ends(world: World) -> None:
+    job = await world.job(max_concurrency=2)
+    for n in range(5):
+        await world.run_now(job, str(n))
+
+    first = await world.claim()
+    assert len(first) == 2
+    assert await world.claim() == []
+
+    await world.settle(first[:1])
+    assert len(await world.claim()) == 1
+
+
+async def test_a_settle_says_whether_others_may_have_waited_for_it(world: World, store: Store) -> None:
+    plain, gated, first = await world.job(), await world.job(overlap="queue"), await world.job(name="first")
+    await world.job(after="first")
+    told = {}
+    for job in (plain, gated, first):
+        await world.run_now(job)
+        (run,) = await world.claim()
+        told[job] = (await store.settle("w1", [Ending(run.run_id, run.token, "succeeded", None, None, None)])).has_more
+
+    assert told == {plain: False, gated: True, first: True}
+
+
+async def test_a_run_that_waits_for_its_next_attempt_lets_its_siblings_go_on(world: World, store: Store) -> None:
+    job = await world.job(max_concurrency=2)
+    for n in range(4):
+        await world.run_now(job, str(n))
+    running = await world.claim()
+    assert len(running) == 2
+    assert await world.claim() == []
+
+    await store.requeue("w1", [Again(run.run_id, run.token, 3_600_000_000, "exception", "no") for run in running])
+
+    assert len(await world.claim()) == 2
+
+
+async def test_those_far_behind_in_a_group_are_looked_at_again_late(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job(max_concurrency=1)
+    for n in range(30):
+        await world.run_now(job, str(n))
+        await clock.advance(0.001)  # so that they have an order
+    await world.claim()
+    await world.claim()
+    await clock.advance(3)
+
+    with count_queries(store) as seen:
+        assert await world.claim() == []  # the one that is next was put aside again
+        await world.claim()
+
+    aside = [query for query in seen if query.statement is PUT_ASIDE]
+    assert [len(query.params["waits"]) for query in aside] == [1]
+
+
+async def test_as_many_of_each_group_go_on_as_have_ended(world: World, store: Store) -> None:
+    jobs = [await world.job(max_concurrency=most) for most in (1, 3)]
+    for job in jobs:
+        for n in range(6):
+            await world.run_now(job, str(n))
+    running = await world.claim()
+    assert sorted(Counter(run.job_id for run in running).items()) == [(jobs[0], 1), (jobs[1], 3)]
+    assert await world.claim() == []
+
+    last = [run for run in running if run.job_id == jobs[1]][-1]
+    await world.settle([run for run in running if run is not last])
+
+    assert sorted(Counter(run.job_id for run in await world.claim()).items()) == [(jobs[0], 1), (jobs[1], 2)]
+
+
+async def test_gated_runs_are_claimed_and_settled_in_as_many_statements_however_many_they_are(
+    world: World, store: Store
+) -> None:
+    counts = []
+    for number in (5, 50):
+        jobs = [await world.job(max_concurrency=1, queue=f"q{n % 5}") for n in range(number)]
+        for job in jobs:
+            await world.run_now(job)
+        with count_queries(store) as seen:
+            claimed = await world.claim()
+            await world.settle(claimed)
+        assert len(claimed) == number
+        counts.append(len(seen))
+
+    assert counts[0] == counts[1] < 20
+
+
+async def test_overlap_is_judged_in_every_line_however_many_there_are(world: World, store: Store):
+    jobs = [await world.job(queue=f"q{number:02d}", overlap="skip", schedule="@manual") for number in range(70)]
+    for job in jobs:
+        await world.run_now(job, "1")
+        await world.run_now(job, "2")
+
+    assert await store.gate() == 70
+    assert [await world.statuses(job) for job in jobs] == [["queued", "skipped"]] * 70
