@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from socket import gaierror
 from typing import Any
 from urllib.parse import SplitResult, urlencode, urlsplit
 
+from horae.cli.exchange import Answer, Connection
 from horae.cli.failure import CONFLICT, DENIED, FAILED, NOT_FOUND, REJECTED, UNREACHABLE, USAGE, Failure, Rehearsed
 
 EXIT_OF_STATUS = {400: REJECTED, 401: DENIED, 403: DENIED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT}
@@ -49,7 +49,7 @@ class Client:
         self._timeout = timeout
         self._trace = trace
         self._is_dry = is_dry
-        self._open: HTTPConnection | None = None
+        self._open: Connection | None = None
         self.has_more = False
 
     def get(self, where: str, /, **query: Any) -> Any:
@@ -78,7 +78,7 @@ class Client:
         answer, data = self.exchange(method, f"/api/v1{where}", body, query=query, headers=headers)
         if answer.status >= 300:
             raise _for_people(problem_of(answer, data))
-        if (answer.getheader("Content-Type") or "").startswith("application/json"):
+        if answer.header("content-type").startswith("application/json"):
             document = json.loads(data)
             if self._is_tried(method, body):
                 raise Rehearsed(document)
@@ -93,7 +93,7 @@ class Client:
         *,
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> tuple[HTTPResponse, bytes]:
+    ) -> tuple[Answer, bytes]:
         """Any answer, whatever its status. In a dry run a change is only tried."""
         sent = dict(headers or {})
         data = None if body is None else json.dumps(body).encode()
@@ -107,7 +107,7 @@ class Client:
             try:
                 answer = self._send(method, where, data, query, sent)
                 content = answer.read()
-            except (OSError, HTTPException) as error:
+            except OSError as error:
                 self.close()
                 # A server that is silent for so long will be silent again.
                 if last or isinstance(error, ConnectionRefusedError | TimeoutError):
@@ -178,8 +178,8 @@ class Client:
     def limit_wait(self, seconds: float) -> None:
         """From now on, no answer within this time is a `TimeoutError`."""
         self._timeout = seconds
-        if self._open is not None and self._open.sock is not None:
-            self._open.sock.settimeout(seconds)
+        if self._open is not None:
+            self._open.limit_wait(seconds)
 
     def _stream(self, where: str, query: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[bytes]:
         try:
@@ -197,19 +197,18 @@ class Client:
         data: bytes | None,
         query: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-    ) -> HTTPResponse:
+    ) -> Answer:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = f"{self._address.path.rstrip('/')}{where}"
         if given:
             target += f"{'&' if '?' in where else '?'}{urlencode(given)}"
         if self._open is None:
-            kind = HTTPSConnection if self._address.scheme == "https" else HTTPConnection
-            self._open = kind(self._address.hostname or "", self._address.port, timeout=self._timeout)
+            where_to = self._address
+            self._open = Connection(where_to.scheme, where_to.hostname or "", where_to.port, self._timeout)
         started = time.monotonic()
-        self._open.request(method, target, data, self._headers | dict(headers))
-        answer = self._open.getresponse()
+        answer = self._open.request(method, target, data, self._headers | dict(headers))
         if self._trace is not None:
-            took, number = time.monotonic() - started, answer.getheader("X-Request-Id") or "-"
+            took, number = time.monotonic() - started, answer.header("x-request-id") or "-"
             self._trace(f"{method} {target} -> {answer.status} in {took * 1000:.0f} ms, request {number}")
         return answer
 
@@ -223,8 +222,8 @@ def _split(url: str) -> SplitResult | None:
         return None
 
 
-def _retry_after(answer: HTTPResponse) -> float:
-    told = answer.getheader("Retry-After") or ""
+def _retry_after(answer: Answer) -> float:
+    told = answer.header("retry-after")
     return float(told) if told.isdigit() else 0.0
 
 
@@ -238,7 +237,7 @@ def _for_people(failure: Failure) -> Failure:
     return failure
 
 
-def problem_of(answer: HTTPResponse, data: bytes) -> Failure:
+def problem_of(answer: Answer, data: bytes) -> Failure:
     try:
         document = json.loads(data)
         detail, code = document["detail"], document["code"]

@@ -45,8 +45,8 @@ def api(
         raise problem_of(answer, content)
     if is_including:
         click.echo(f"{answer.status} {answer.reason}")
-        click.echo("".join(f"{name}: {value}\n" for name, value in answer.getheaders()))
-    _show(session, answer.getheader("Content-Type") or "", content)
+        click.echo("".join(f"{name}: {value}\n" for name, value in answer.headers))
+    _show(session, answer.header("content-type"), content)
 
 
 def _full(where: str) -> str:

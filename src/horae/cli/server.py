@@ -10,7 +10,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -223,6 +222,7 @@ def _export(database_url: str | None, take: Callable[[bytes], object]) -> None:
 
 
 def _download(url: str, key: str | None) -> Iterator[bytes]:
+    from http.client import HTTPException
     from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 

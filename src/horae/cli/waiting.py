@@ -6,7 +6,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from http.client import HTTPException
 from typing import Any
 
 import click
@@ -149,7 +148,7 @@ def follow_log(
                     if log is not None:
                         click.echo(escapes.take(log.end()) + escapes.end(), nl=False, err=is_aside)
                     return
-        except (OSError, HTTPException) as error:
+        except OSError as error:
             _check_time(run_id, deadline)
             failures += SILENCE_COUNTS if isinstance(error, TimeoutError) else 1
             if failures > MOST_FAILURES:
