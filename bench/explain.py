@@ -16,7 +16,7 @@ from horae.app import new_id
 from horae.bench import fill
 from horae.bench.bare import decide
 from horae.bench.place import Place
-from horae.ports import Again, Ending, WorkerState
+from horae.ports import Again, Ending, Share, WorkerState
 from horae.store import claims, fleet, gates, leases, results, trials
 from horae.store.database import Query, Rows, Transaction
 
@@ -88,7 +88,7 @@ async def explain(url: str, count: int) -> None:
                 soon = claims.coming([fill.LINE], 0, await store.now(), 10_000)
                 versions = await database.run("Which 10,000 come soon", soon)
                 await database.run("Definitions of 250", claims.specs(versions[:250]))
-                claimed = await database.run("Claim of 500", hot.claim(WORKER, [(fill.LINE, 500)]))
+                claimed = await database.run("Claim of 500", hot.claim(WORKER, [Share(fill.LINE, 500)]))
                 again = [Again(run.run_id, run.token, 1_000_000, "exception", "boom") for run in claimed[:100]]
                 await database.run("Requeue of 100", results.requeue(WORKER, again))
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]

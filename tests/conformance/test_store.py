@@ -10,7 +10,7 @@ import pytest
 from horae.core.errors import Conflict
 from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
-from horae.ports import Asked, LogChunk, NewJob, NewRun, Once
+from horae.ports import Asked, LogChunk, NewJob, NewRun, Once, Share
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
@@ -75,6 +75,23 @@ async def test_runs_with_large_payloads_are_claimed_in_parts(
     assert sorted(len(json.loads(run.payload)) for each in claims for run in each if run.payload) == [60, 60, 300]
     assert [len(each) for each in claims] == ([2, 2] if store.database.dialect == "sqlite" else [4, 0])
     assert len({run.token for each in claims for run in each}) == 4
+
+
+async def test_a_claim_begins_where_its_line_did_and_finds_what_came_before_with_the_next_look(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    job = await world.job()
+    await world.worker()
+    await clock.advance(60)
+    later = await world.run_now(job, "later")
+    (line,) = (await store.waiting_lines(["-"])).waiting
+    earlier = await world.run_now(job, "earlier", due_us=line.head_us - 30_000_000)
+
+    taken = await store.claim("w1", [Share(line.bucket, 10, line.head_us)])
+    (line,) = (await store.waiting_lines(["-"])).waiting
+    more = await store.claim("w1", [Share(line.bucket, 10, line.head_us)])
+
+    assert ([run.run_id for run in taken], [run.run_id for run in more]) == ([later], [earlier])
 
 
 async def test_a_taken_name_is_refused(world: World) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from horae.core.document import parse_job
 from horae.core.plan import GRACE_US
 from horae.core.timeguard import TimeGuard
-from horae.ports import Claimed, Ending, NewJob, NewRun, WorkerState
+from horae.ports import Claimed, Ending, NewJob, NewRun, Share, WorkerState
 from horae.scheduler.planner import Planner
 from horae.scheduler.shards import Shards
 from horae.store.database import Query, Statement, Steps, Transaction
@@ -94,9 +94,9 @@ class World:
 
     async def claim(self, most: int = 100, worker: str = "w1") -> list[Claimed]:
         lines = await self.store.waiting_lines(["-", "+"])
-        due = [line.bucket for line in lines.waiting if line.head_us <= lines.now_us]
-        free = [(bucket, most) for bucket in due if bucket.startswith("-")]
-        gated = [bucket for bucket in due if bucket.startswith("+")]
+        due = [line for line in lines.waiting if line.head_us <= lines.now_us]
+        free = [Share(line.bucket, most, line.head_us) for line in due if line.bucket.startswith("-")]
+        gated = [line.bucket for line in due if line.bucket.startswith("+")]
         claimed = await self.store.claim(worker, free) if free else []
         if gated:
             claimed += (await self.store.claim_gated(worker, gated, most - len(claimed))).claimed

@@ -18,7 +18,7 @@ from horae.bench.place import Place
 from horae.core.compiled import schedule_of
 from horae.core.job import read_timing
 from horae.core.plan import Cursor, plan
-from horae.ports import Decision, Ending, Scan
+from horae.ports import Decision, Ending, Scan, Share
 from horae.store.database import Query, Rows, Statement, Transaction
 from horae.store.sqlite import system_now_us
 from horae.store.store import open_store
@@ -188,7 +188,7 @@ async def _drain(place: Place, bare: Bare) -> int:
             await bare.answer(hot.look([HEAD]))
             look_again_at = perf_counter() + LOOK_SECONDS
         async with bare.transaction(is_needed=not is_single):
-            claimed = await bare.answer(hot.claim(WORKER, [(LINE, BATCH)]))
+            claimed = await bare.answer(hot.claim(WORKER, [Share(LINE, BATCH)]))
         if not claimed:
             return done
         keys = ((row["id"], row["token"]) if is_single else (row.run_id, row.token) for row in claimed)

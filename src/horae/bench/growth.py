@@ -7,7 +7,7 @@ from time import perf_counter
 
 from horae.app import new_id
 from horae.bench import fill, walk
-from horae.ports import Ending, WorkerState
+from horae.ports import Ending, Share, WorkerState
 from horae.store.store import Store
 from horae.store.trials import SIZE, make_timers_due, single
 
@@ -91,7 +91,7 @@ async def claims(store: Store) -> list[dict[str, float]]:
         began = perf_counter()
         await store.waiting_lines([fill.HEAD])
         looked = perf_counter()
-        runs = await store.claim(worker, [(fill.LINE, CLAIM)])
+        runs = await store.claim(worker, [Share(fill.LINE, CLAIM)])
         claimed = perf_counter()
         if not runs:
             break

@@ -32,7 +32,7 @@ from horae.ports.changes import (
     TenantStore,
     WebhookStore,
 )
-from horae.ports.claims import Claimed, ClaimStore, Gated, Limit, Lines, Sealed, SecretStore, Waiting
+from horae.ports.claims import Claimed, ClaimStore, Gated, Limit, Lines, Sealed, SecretStore, Share, Waiting
 from horae.ports.executors import Executor, Log, Mover, Outcome, Request
 from horae.ports.fleet import Beat, FleetStore, WorkerState
 from horae.ports.messages import Delivered, Message, MessageStore, Outlook, Sender
@@ -116,6 +116,7 @@ __all__ = [
     "Sender",
     "Series",
     "Settled",
+    "Share",
     "StaleJob",
     "Standing",
     "State",

@@ -60,6 +60,16 @@ class Limit:
     weight: int = 1
 
 
+class Share(NamedTuple):
+    """So many of a line, from this time on: what lies before its first run are the remains of those that were taken,
+    and while an old transaction is open they are not cleared away.
+    """
+
+    bucket: str
+    n: int
+    from_us: int = 0
+
+
 class ClaimStore(Protocol):
     @property
     def is_parallel(self) -> bool:
@@ -67,7 +77,7 @@ class ClaimStore(Protocol):
 
     def waiting_lines(self, prefixes: list[str]) -> Awaitable[Lines]: ...
 
-    def claim(self, worker: str, shares: list[tuple[str, int]]) -> Awaitable[list[Claimed]]: ...
+    def claim(self, worker: str, shares: list[Share]) -> Awaitable[list[Claimed]]: ...
 
     def claim_gated(self, worker: str, buckets: list[str], room: int) -> Awaitable[Gated]: ...
 

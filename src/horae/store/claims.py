@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from horae.ports import Claimed, Limit, Lines, Waiting
+from horae.ports import Claimed, Limit, Lines, Share, Waiting
 from horae.store.database import Statement, Steps, reading, statement, transaction
 
 # The waiting lines that start with a prefix, each with the time of its first run: a loose scan that touches two index
@@ -47,11 +47,12 @@ RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_
 CLAIM = Statement(f"""
 WITH taken AS MATERIALIZED (
     SELECT first.id
-    FROM {{rows:share(bucket text, n integer)}}
+    FROM {{rows:share(bucket text, n integer, from_us bigint)}}
     CROSS JOIN LATERAL (
         SELECT id
         FROM runs
-        WHERE state = 'queued' AND bucket = share.bucket AND available_us <= (SELECT horae_now())
+        WHERE state = 'queued' AND bucket = share.bucket AND available_us >= share.from_us
+          AND available_us <= (SELECT horae_now())
         ORDER BY available_us
         LIMIT share.n
         FOR UPDATE SKIP LOCKED
@@ -78,7 +79,7 @@ LINE = Statement(
         FROM (
             SELECT rowid AS place, coalesce(length(payload), 0) AS characters, *
             FROM runs
-            WHERE state = 'queued' AND bucket = :bucket AND available_us <= horae_now()
+            WHERE state = 'queued' AND bucket = :bucket AND available_us >= :from_us AND available_us <= horae_now()
             ORDER BY available_us
             LIMIT :n
         ) AS first
@@ -145,18 +146,18 @@ def waiting_lines(prefixes: list[str]) -> Steps[Lines]:
 
 
 @statement
-def claim_postgres(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
+def claim_postgres(worker: str, shares: list[Share]) -> Steps[list[Claimed]]:
     rows = yield CLAIM(worker=worker, share=shares)
     return [Claimed._make(row.values()) for row in rows]
 
 
 @transaction
-def claim_sqlite(worker: str, shares: list[tuple[str, int]]) -> Steps[list[Claimed]]:
-    first = yield from fence(sum(n for _, n in shares))
+def claim_sqlite(worker: str, shares: list[Share]) -> Steps[list[Claimed]]:
+    first = yield from fence(sum(share.n for share in shares))
     claimed: list[Claimed] = []
-    for bucket, n in shares:
+    for share in shares:
         given = first + len(claimed)
-        (line,) = yield LINE(bucket=bucket, n=n, fence=given, most_characters=CHARACTERS_AT_ONCE)
+        (line,) = yield LINE(**share._asdict(), fence=given, most_characters=CHARACTERS_AT_ONCE)
         yield TAKE(worker=worker, started_us=line["started_us"], fence=given, taken=line["taken"])
         claimed += _claimed(line["claimed"])
     return claimed

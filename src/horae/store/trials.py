@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from horae.ports import Claimed, Decision, Ending, Lines, Planned, Scan, Settled
+from horae.ports import Claimed, Decision, Ending, Lines, Planned, Scan, Settled, Share
 from horae.store import claims, jobs, plans, results
 from horae.store.database import Rows, Statement, Steps, Transaction, reading, transaction
 
@@ -118,7 +118,7 @@ class Hot:
     scan: Callable[[list[int], int, int], Transaction[Scan]]
     plan: Callable[[str, list[Decision]], Transaction[Planned]]
     look: Callable[[list[str]], Transaction[Lines]]
-    claim: Callable[[str, list[tuple[str, int]]], Transaction[list[Claimed]]]
+    claim: Callable[[str, list[Share]], Transaction[list[Claimed]]]
     settle: Callable[[str, list[Ending]], Transaction[Settled]]
     create: Callable[..., Transaction[Any]]
 

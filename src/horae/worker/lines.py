@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from horae.core.fair import share
 from horae.core.job import FREE, GATED, Bucket, read_bucket
 from horae.core.timeguard import TimeGuard
-from horae.ports import Claimed, ClaimStore, Limit, Waiting
+from horae.ports import Claimed, ClaimStore, Limit, Share, Waiting
 from horae.telemetry import due_times_skipped, watch
 
 POLL_SECONDS = 1.0
@@ -40,6 +40,7 @@ class Lines:
         self._limits: dict[tuple[str, str], Limit] = {}
         self._weights: dict[str, int] = {}
         self._limits_at = float("-inf")
+        self._heads: dict[str, int] = {}
         self._turn = 0
 
     async def look(self, prefixes: list[str], needs: Iterable[str], tenant: str | None = None) -> Seen | None:
@@ -56,13 +57,15 @@ class Lines:
             for waiting in lines.waiting
             if self._serves(bucket := read_bucket(waiting.bucket), needs) and tenant in (None, bucket.tenant)
         ]
+        self._heads = {waiting.bucket: waiting.head_us for waiting in lines.waiting}
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
         return Seen([waiting for waiting, _ in served], due, lines.now_us)
 
     async def take(self, worker: str, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
         checked = {text for text, bucket in due if self._is_checked(bucket)}
         shares = share(due, room, self._turn, self._weights)
-        free = [(text, n) for text, n in shares if text not in checked]
+        # What came before the head since then is seen by the next look.
+        free = [Share(text, n, self._heads.get(text, 0)) for text, n in shares if text not in checked]
         claimed = await self._store.claim(worker, free) if free else []
         gated = [text for text, _ in shares if text in checked]
         if gated:

@@ -41,7 +41,7 @@ CLAIM_AT_ONCE = 500
 # More than this is claimed in two lanes abreast.
 PART = 100
 # While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
-# long at most to be seen.
+# long at most to be seen; as long as the look itself took, if that is more.
 LOOK_SECONDS = 0.05
 # Definitions are read ahead for what the slots can start within a second, if a run takes fifty milliseconds.
 STARTS_A_SLOT = 20
@@ -140,7 +140,8 @@ class Worker:
             self._seen = seen
             if not seen.due:
                 return seen.seconds_to_next
-            self._more, self._look_again_at = seen.due, now + LOOK_SECONDS
+            looked = asyncio.get_running_loop().time()
+            self._more, self._look_again_at = seen.due, looked + max(LOOK_SECONDS, looked - now)
         claimed = await self._claim(self._more, room)
         return 0.0 if claimed else BUSY_SECONDS
 
