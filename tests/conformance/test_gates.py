@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from dataclasses import replace
+from typing import Any
 
+import pytest
+
+from horae.core.job import make_bucket
 from horae.ports import Again, Ending
+from horae.store import results
+from horae.store.database import Rows, Statement, Steps, Transaction
 from horae.store.gates import PUT_ASIDE
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
-from tests.conformance.world import World, count_queries
+from tests.conformance.world import TENANT, World, count_queries
+
+
+async def in_order(world: World, clock: StoreClock, job: str, count: int) -> None:
+    for n in range(count):
+        await world.run_now(job, str(n))
+        await clock.advance(0.001)
 
 
 async def test_overlap_skip_skips_while_an_earlier_run_is_unfinished(world: World, clock: StoreClock) -> None:
@@ -158,3 +172,105 @@ async def test_overlap_is_judged_in_every_line_however_many_there_are(world: Wor
 
     assert await store.gate() == 70
     assert [await world.statuses(job) for job in jobs] == [["queued", "skipped"]] * 70
+
+
+async def test_two_ends_before_a_claim_bring_two_runs(world: World, clock: StoreClock) -> None:
+    job = await world.job(max_concurrency=5)
+    await in_order(world, clock, job, 20)
+    running = await world.claim()
+    assert await world.claim() == []
+
+    for run in running:
+        await world.settle([run])
+
+    assert len(await world.claim()) == 5
+
+
+async def test_a_run_that_nobody_serves_does_not_keep_the_place_of_others_that_share_its_key(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    unserved = await world.job(max_concurrency=1, concurrency_key="db", queue="of-nobody")
+    served = await world.job(max_concurrency=1, concurrency_key="db")
+    await in_order(world, clock, unserved, 1)
+    await in_order(world, clock, served, 4)
+    line = make_bucket(is_gated=True, queue="default", need="", priority=2, tenant=TENANT)
+
+    for _ in range(4):
+        (run,) = (await store.claim_gated("w1", [line], 10)).claimed
+        await store.gate()
+        assert run.job_id == served
+        await world.settle([run])
+
+
+async def test_a_run_that_may_not_overlap_does_not_keep_the_place_of_others_that_share_its_key(
+    world: World, clock: StoreClock
+) -> None:
+    single = await world.job(max_concurrency=2, concurrency_key="db", overlap="queue")
+    other = await world.job(max_concurrency=2, concurrency_key="db")
+    await in_order(world, clock, single, 2)
+    await in_order(world, clock, other, 4)
+    running = {run.job_id: run for run in await world.claim()}
+    assert set(running) == {single, other}
+    assert await world.claim() == []
+
+    for _ in range(3):
+        await world.settle([running[other]])
+        (running[other],) = await world.claim()
+        assert running[other].job_id == other
+
+
+async def test_those_whom_no_end_brings_back_are_looked_at_again_in_turn(
+    world: World, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "nudge", lambda _: iter(()))
+    job = await world.job(max_concurrency=2)
+    await in_order(world, clock, job, 12)
+    await world.settle(await world.claim())
+    running = await world.claim()
+    assert await world.claim() == []
+    await world.settle(running)
+
+    started = []
+    for _ in range(4):
+        await clock.advance(2)
+        started.append(len(running := await world.claim()))
+        await world.settle(running)
+
+    assert started == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("dialect", ["postgres"])
+async def test_a_run_that_ends_while_the_gate_looks_at_it_is_not_missed(
+    world: World, store: Store, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await world.job(max_concurrency=3)
+    await in_order(world, clock, job, 3)
+    running = await world.claim()
+    for n in range(3, 9):
+        await world.run_now(job, str(n))
+    begun = asyncio.Event()
+    whole = store.database.run
+
+    async def slowly(transaction: Transaction[Any]) -> Any:
+        return await whole(replace(transaction, steps=lambda: pausing(transaction.steps())))
+
+    def pausing(steps: Steps[Any]) -> Steps[Any]:
+        rows: Rows = None  # type: ignore[assignment] nothing yet
+        try:
+            while True:
+                query = steps.send(rows)
+                if query.statement is PUT_ASIDE and not begun.is_set():
+                    begun.set()
+                    yield Statement("SELECT pg_sleep(0.5)")()
+                rows = yield query
+        except StopIteration as end:
+            return end.value
+
+    monkeypatch.setattr(store.database, "run", slowly)
+    gate = asyncio.create_task(world.claim())
+    await begun.wait()
+    monkeypatch.undo()
+    await world.settle(running)
+    assert await gate == []
+
+    assert len(await world.claim()) == 3

@@ -43,10 +43,13 @@ class Claimed(NamedTuple):
 
 
 class Gated(NamedTuple):
-    """What the gate let through, and how many due times it skipped for an overlap."""
+    """What the gate let through, how many due times it skipped for an overlap, and the running runs (id, group, job)
+    whose end those that it held back wait for.
+    """
 
     claimed: list[Claimed]
     skipped: int
+    blockers: list[tuple[str, str | None, str]]
 
 
 @dataclass(frozen=True, slots=True)

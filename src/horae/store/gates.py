@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from operator import attrgetter
+
 import msgspec
 
 from horae.core.gate import Candidate, Facts, Running, admit
 from horae.core.job import Rules
 from horae.ports import Claimed, Gated
 from horae.store.claims import CLAIMED, CLAIMING, LIMITS, SPECS, fence, ids
-from horae.store.database import Row, Rows, Statement, Steps, transaction
-from horae.store.results import end_waiting
+from horae.store.database import Row, Rows, Statement, Steps, statement, transaction
+from horae.store.results import end_waiting, nudge
 
 # One gate at a time: two of them could each see the last free place.
 GATE_LOCK = Statement("SELECT pg_advisory_xact_lock(7449)", sqlite="SELECT 1")
@@ -92,11 +95,18 @@ FROM {rows:waits(id text, reason text, delay_us bigint)}
 WHERE runs.id = waits.id AND runs.state = 'queued'
 """)
 
+ENDED_OF = Statement("""
+SELECT seen.group_key, seen.job_id
+FROM {rows:seen(id text, group_key text, job_id text)}
+WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = seen.id AND r.state = 'running')
+""")
+
 GATE_AT_ONCE = 500
 LINES_AT_ONCE = 50
 MOST_LINES = 500
-# The end of a sibling brings a run back that waits for it, the oldest first: should that ever be missed, the oldest is
-# looked at again soon, and those behind it, of which there may be many, late. Caps and pauses are looked at again soon.
+# The end of a sibling brings the next runs back at once. It may bring one that cannot use the place, or none: as many
+# of each job as may run at a time are looked at again after this time, as many more after twice of it, and so on, for
+# there may be very many. Caps and pauses are looked at again soon.
 ASIDE_US = 2_000_000
 BEHIND_US = 60_000_000
 RETRY_US = 200_000
@@ -105,35 +115,49 @@ RETRY_US = 200_000
 @transaction
 def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[Gated]:
     yield GATE_LOCK()
-    start, skipped = yield from _judge(buckets, room)
+    start, gated = yield from _judge(buckets, room)
     if not start:
-        return Gated([], skipped)
+        return gated
     first = yield from fence(len(start))
     rows = yield START(worker=worker, fence=first, chosen=[(id_, place) for place, id_ in enumerate(start, 1)])
-    return Gated([Claimed._make(row.values()) for row in rows], skipped)
+    return gated._replace(claimed=[Claimed._make(row.values()) for row in rows])
 
 
 @transaction
-def gate() -> Steps[int]:
-    """Decides overlaps that are due, without starting anything; says how many of them are skipped."""
+def gate() -> Steps[Gated]:
+    """Decides overlaps that are due, without starting anything."""
     lines = yield GATED_LINES()
     if not lines:
-        return 0
+        return Gated([], 0, [])
     yield GATE_LOCK()
     # Another part of them first in every second, so that none is for ever behind the others.
     first = lines[0]["now_us"] // 1_000_000 * MOST_LINES % len(lines)
     buckets = [row["bucket"] for row in (*lines[first:], *lines[:first])][:MOST_LINES]
-    skipped = 0
+    skipped, blockers = 0, []
     for start in range(0, len(buckets), LINES_AT_ONCE):
-        skipped += (yield from _judge(buckets[start : start + LINES_AT_ONCE], 0))[1]
-    return skipped
+        _, gated = yield from _judge(buckets[start : start + LINES_AT_ONCE], 0)
+        skipped += gated.skipped
+        blockers += gated.blockers
+    return Gated([], skipped, blockers)
 
 
-def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], int]]:
-    """Which runs may start, and how many were skipped."""
+@statement
+def ended_of(blockers: list[tuple[str, str | None, str]]) -> Steps[Rows]:
+    """Those of them that run no more."""
+    return (yield ENDED_OF(seen=blockers))
+
+
+@transaction
+def let_go(ended: Rows) -> Steps[None]:
+    """What the end of these runs would have done, had it been known then who waits for it."""
+    yield from nudge(ended)
+
+
+def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], Gated]]:
+    """Which runs may start, and what became of the others."""
     rows = yield from _candidates(buckets[:LINES_AT_ONCE])
     if not rows:
-        return [], 0
+        return [], Gated([], 0, [])
     facts = yield from _facts(rows, room)
     verdicts = admit(facts)
     if verdicts.supersede:
@@ -143,20 +167,29 @@ def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], int]]:
     if verdicts.stop:
         yield STOP(chosen=ids(verdicts.stop))
     if verdicts.wait:
-        yield PUT_ASIDE(waits=_waits(verdicts.wait, {row["id"]: row["job_id"] for row in rows}))
-    return verdicts.start, skipped
+        yield PUT_ASIDE(waits=_waits(verdicts.wait, facts.candidates))
+    return verdicts.start, Gated([], skipped, _blockers(verdicts.wait, facts))
 
 
-def _waits(reasons: dict[str, str], job_of: dict[str, str]) -> list[tuple[str, str, int]]:
+def _waits(reasons: dict[str, str], candidates: list[Candidate]) -> list[tuple[str, str, int]]:
     """Who waits, why, and for how long at most."""
-    waits, jobs = [], set()
-    for id_, reason in sorted(reasons.items()):
-        delay_us = RETRY_US
+    waits = []
+    places: Counter[str] = Counter()
+    for candidate in sorted(candidates, key=attrgetter("run_id")):
+        reason = reasons.get(candidate.run_id)
         if reason == "job_concurrency":
-            delay_us = BEHIND_US if job_of[id_] in jobs else ASIDE_US
-            jobs.add(job_of[id_])
-        waits.append((id_, reason, delay_us))
+            waves = 1 + places[candidate.job_id] // (candidate.max_concurrency or 1)
+            places[candidate.job_id] += 1
+            waits.append((candidate.run_id, reason, min(waves * ASIDE_US, BEHIND_US)))
+        elif reason is not None:
+            waits.append((candidate.run_id, reason, RETRY_US))
     return waits
+
+
+def _blockers(reasons: dict[str, str], facts: Facts) -> list[tuple[str, str | None, str]]:
+    waiting = [each for each in facts.candidates if reasons.get(each.run_id) == "job_concurrency"]
+    groups, jobs = {each.group for each in waiting}, {each.job_id for each in waiting}
+    return [(run.run_id, run.group, run.job_id) for run in facts.running if run.group in groups or run.job_id in jobs]
 
 
 def _candidates(buckets: list[str]) -> Steps[Rows]:

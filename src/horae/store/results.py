@@ -38,7 +38,7 @@ WITH r AS (
 )
 SELECT total.n, ended.*
 FROM (SELECT count(*) AS n FROM r) AS total
-LEFT JOIN (SELECT r.id, r.group_key, {_CHAINED}, {IS_WATCHED} FROM r) AS ended
+LEFT JOIN (SELECT r.id, r.job_id, r.group_key, {_CHAINED}, {IS_WATCHED} FROM r) AS ended
   ON ended.group_key IS NOT NULL OR ended.has_chain OR ended.is_watched OR total.n < :wanted
 """)
 
@@ -66,7 +66,7 @@ KEPT = Statement(
 ENDED = Statement(f"""
 SELECT *
 FROM (
-    SELECT r.id, r.group_key, {_CHAINED}, {IS_WATCHED}
+    SELECT r.id, r.job_id, r.group_key, {_CHAINED}, {IS_WATCHED}
     FROM runs r
     JOIN {_ENDINGS} ON r.id = e.id AND r.token = e.token
 ) AS ended
@@ -75,7 +75,7 @@ WHERE ended.group_key IS NOT NULL OR ended.has_chain OR ended.is_watched OR CAST
 
 _DROP = "DELETE FROM runs WHERE id IN (SELECT id FROM {rows:chosen(id text)})"
 DROP = Statement(_DROP)
-DROP_WAITING = Statement(f"{_DROP} RETURNING group_key")
+DROP_WAITING = Statement(f"{_DROP} RETURNING group_key, job_id")
 
 KEEP_WAITING = Statement(f"""
 INSERT INTO history {_HISTORY}
@@ -154,34 +154,43 @@ SELECT horae_run_id(j.id, 'after:' || h.id, h.ended_us), j.id, j.tenant, j.versi
   AND NOT EXISTS (SELECT 1 FROM history old WHERE old.id = horae_run_id(j.id, 'after:' || h.id, h.ended_us))
 """)
 
-# The end of gated runs lets as many of their oldest waiting siblings try again. Locked in order: two settles that let
-# runs of the same groups try again must not wait for each other.
-_NUDGED = "SELECT id FROM runs WHERE group_key = ended.group_key AND state = 'queued' AND reason = 'job_concurrency'"
-_ENDED_GROUPS = "{rows:ended(group_key text, n integer)}"
-NUDGE = Statement(
-    f"""
-    WITH next AS MATERIALIZED (
-        SELECT first.id
-        FROM {_ENDED_GROUPS}
-        CROSS JOIN LATERAL ({_NUDGED} ORDER BY id LIMIT ended.n) AS first
-    ), locked AS MATERIALIZED (
-        SELECT r.id FROM runs r WHERE r.id = ANY (ARRAY(SELECT next.id FROM next)) ORDER BY r.id FOR UPDATE OF r
+_ENDED_KEYS = "{rows:ended(key text, n integer)}"
+
+
+def _nudge(column: str) -> Statement:
+    """Lets as many of the oldest who were put aside try again. Those who may try already do not count, and those that
+    another holds are passed over: two ends bring two runs, and neither waits for the other.
+    """
+    first = f"""SELECT id FROM runs
+            WHERE {column} = ended.key AND state = 'queued' AND reason = 'job_concurrency'
+              AND available_us > (SELECT horae_now())
+            ORDER BY id"""
+    return Statement(
+        f"""
+        WITH next AS MATERIALIZED (
+            SELECT first.id
+            FROM {_ENDED_KEYS}
+            CROSS JOIN LATERAL ({first} LIMIT ended.n FOR UPDATE SKIP LOCKED) AS first
+        )
+        UPDATE runs
+        SET available_us = run_at_us
+        WHERE id = ANY (ARRAY(SELECT next.id FROM next))
+        """,
+        sqlite=f"""
+        UPDATE runs
+        SET available_us = run_at_us
+        WHERE id IN (
+            SELECT first.value
+            FROM {_ENDED_KEYS}
+            CROSS JOIN json_each((SELECT json_group_array(id) FROM ({first} LIMIT :most))) AS first
+            WHERE first.key < ended.n
+        )
+        """,
     )
-    UPDATE runs
-    SET available_us = run_at_us
-    WHERE id = ANY (ARRAY(SELECT locked.id FROM locked)) AND state = 'queued' AND reason = 'job_concurrency'
-    """,
-    sqlite=f"""
-    UPDATE runs
-    SET available_us = run_at_us
-    WHERE id IN (
-        SELECT first.value
-        FROM {_ENDED_GROUPS}
-        CROSS JOIN json_each((SELECT json_group_array(id) FROM ({_NUDGED} ORDER BY id LIMIT :most))) AS first
-        WHERE first.key < ended.n
-    )
-    """,
-)
+
+
+NUDGE_GROUPS = _nudge("group_key")
+NUDGE_JOBS = _nudge("job_id")
 
 _ATTEMPT = """
 INSERT INTO attempts (run_id, attempt, token, worker, started_us, ended_us, reason, error)
@@ -204,7 +213,7 @@ SET state = 'queued', token = 0, worker = NULL, started_us = NULL, available_us 
     reason = again.reason, error = again.error
 FROM {rows:again(id text, token bigint, delay_us bigint, reason text, error text, back integer, grace integer)}
 WHERE runs.id = again.id AND runs.token = again.token
-RETURNING runs.id, runs.cancel, runs.group_key
+RETURNING runs.id, runs.cancel, runs.group_key, runs.job_id
 """)
 
 # A run that a worker took a moment ago waits no more: it is not ours to end.
@@ -274,7 +283,7 @@ def _after(worker: str, endings: list[Ending], rows: Rows, ended: set[str]) -> S
         yield BURY(dead=dead)
     yield from follow([row["id"] for row in rows if row["has_chain"]])
     yield from tell([row["id"] for row in rows if row["is_watched"]])
-    yield from nudge([row["group_key"] for row in rows])
+    yield from nudge(rows)
     return Settled(ended, any(row["has_chain"] or row["group_key"] for row in rows))
 
 
@@ -286,9 +295,13 @@ def follow(ended: list[str]) -> Steps[None]:
         yield DO_NOT_FOLLOW(ended=batch)
 
 
-def nudge(groups: list[str | None]) -> Steps[None]:
-    if ended := Counter(group for group in groups if group):
-        yield NUDGE(ended=list(ended.items()), most=max(ended.values()))
+def nudge(ended: Rows) -> Steps[None]:
+    """The end of gated runs lets as many of their waiting siblings try again."""
+    if groups := Counter(row["group_key"] for row in ended if row["group_key"]):
+        yield NUDGE_GROUPS(ended=list(groups.items()), most=max(groups.values()))
+    # Where several jobs share a key, the oldest may be held back by a rule of its own job.
+    if jobs := Counter(row["job_id"] for row in ended if row["group_key"] not in (None, row["job_id"])):
+        yield NUDGE_JOBS(ended=list(jobs.items()), most=max(jobs.values()))
 
 
 @transaction
@@ -302,7 +315,9 @@ def requeue(worker: str, again: list[Again]) -> Steps[set[str]]:
         yield LATE(worker=worker, late=[(a.run_id, a.token, a.reason) for a in again if a.run_id not in moved])
     for reason in sorted({row["cancel"] for row in rows if row["cancel"]}):
         yield from end_waiting([row["id"] for row in rows if row["cancel"] == reason], "cancelled", reason)
-    yield from nudge([row["group_key"] for row in rows if not row["cancel"]])
+    # One that may start again at once keeps its place before its siblings.
+    later = {each.run_id for each in again if each.delay_us}
+    yield from nudge([row for row in rows if row["id"] in later and not row["cancel"]])
     return moved
 
 
@@ -316,7 +331,7 @@ def end_waiting(ids: list[str], status: str, reason: str) -> Steps[int]:
     if status == "cancelled":
         yield from follow([id_ for (id_,) in chosen])
     yield from tell([id_ for (id_,) in chosen])
-    yield from nudge([row["group_key"] for row in rows])
+    yield from nudge(rows)
     return len(chosen)
 
 

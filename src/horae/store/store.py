@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict, replace
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from horae.core.audit import Chain
+from horae.core.errors import Unavailable
 from horae.lanes import abreast
-from horae.ports import Answer, Asked, Beat, JsonObject, Leases, Once, Rehearsed, WorkerState
+from horae.ports import Answer, Asked, Beat, Gated, JsonObject, Leases, Once, Rehearsed, WorkerState
 from horae.store import (
     audit,
     backfill,
@@ -181,8 +183,10 @@ class Store:
 
     waiting_lines = _verb(claims.waiting_lines)
     claim = _pair(claims.claim_postgres, claims.claim_sqlite)
-    claim_gated = _verb(gates.claim_gated)
-    gate = _verb(gates.gate)
+    _claim_gated = _verb(gates.claim_gated)
+    _gate = _verb(gates.gate)
+    _ended_of = _verb(gates.ended_of)
+    _let_go = _verb(gates.let_go)
     chores = _verb(upkeep.chores)
     coming = _verb(claims.coming)
     specs = _verb(claims.specs)
@@ -193,6 +197,26 @@ class Store:
         """For a crowd: its connections are opened, and its statements are known to them."""
         if self.is_parallel:
             await abreast(self.claim(worker, []), self.claim(worker, []), self.settle(worker, []))
+
+    async def claim_gated(self, worker: str, buckets: list[str], room: int) -> Gated:
+        gated = await self._claim_gated(worker, buckets, room)
+        await self._look_back(gated)
+        return gated
+
+    async def gate(self) -> int:
+        """Decides overlaps that are due, without starting anything; says how many of them are skipped."""
+        gated = await self._gate()
+        await self._look_back(gated)
+        return gated.skipped
+
+    async def _look_back(self, gated: Gated) -> None:
+        """A run that ended while the gate was at work did not know who waits for it. Should we not get to it, they are
+        looked at again by themselves a little later.
+        """
+        if gated.blockers and self.is_parallel:
+            with contextlib.suppress(Unavailable):
+                if ended := await self._ended_of(gated.blockers):
+                    await self._let_go(ended)
 
     settle = _pair(results.settle_postgres, results.settle_sqlite)
     requeue = _verb(results.requeue)

@@ -50,7 +50,7 @@ class Lines:
         watch(self._guard, lines.now_us, sent)
         if self._guard.held:
             return None
-        if lines.waiting:
+        if any(line.head_us <= lines.now_us for line in lines.waiting):
             await self._refresh_limits()
         served = [
             (waiting, bucket)

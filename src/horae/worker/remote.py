@@ -321,6 +321,7 @@ class RemoteWorkers:
     async def _requeue(self, worker: str, agains: list[Again]) -> set[str]:
         moved = await self._store.requeue(worker, agains)
         attempts_requeued(again.reason for again in agains if again.run_id in moved)
+        self.wake()
         return moved
 
     @property

@@ -116,6 +116,8 @@ class Results:
             try:
                 settled = await self._store.settle(self.worker, [ending])
                 runs_ended([ending.status] if settled.ended else [])
+                if settled.has_more:
+                    self.on_more()
             except Unavailable:
                 self.end(ending)
             except Exception as error:  # noqa: BLE001
