@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ import uvloop
 from bench import contest
 from bench.services import folder, postgres, redis, rest
 from horae.bench.figures import Figures, Verdict
-from horae.bench.floors import FLOORS
+from horae.bench.floors import BESIDE_PEERS, FLOORS, expected
 from horae.bench.place import Place
 from horae.bench.report import about, check_folder, write
 from horae.bench.run import CASES, ONCE, Bench, Case, add_path, attempt, crowd, drain_by, drain_here, processes_of
@@ -30,7 +31,7 @@ from tests.services import MissingServiceError, on_server
 
 OUT = Path(__file__).parent / "out"
 ON_SQLITE = ("create", "plan", "drain")
-PEERS = ("peers", "crowds")
+PEERS = tuple(BESIDE_PEERS)
 CROWD_RIVAL = "pgqueuer"
 RIVALS = (CROWD_RIVAL, "huey")  # measured in every round; the others in some
 OTHER_ROUNDS = 2
@@ -58,7 +59,7 @@ def main() -> int:
     guarded(partial(check_folder, options.out))
     quiet()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    began, told = time.monotonic(), about(size, wanted) | {"peers": chosen, "stopped": False}
+    began, told = time.monotonic(), about(size, wanted) | {"commit": _commit(), "peers": chosen, "stopped": False}
     figures = Figures()
     try:
         _measure(figures, size, wanted, chosen, told)
@@ -69,8 +70,7 @@ def main() -> int:
         print("bench: stopped; this is what was measured until then.", file=sys.stderr)
         told["stopped"] = True
     told["seconds"] = round(time.monotonic() - began)
-    expected = {"bare", *(chosen if set(PEERS) & set(wanted) else ())}
-    verdicts = figures.judge(FLOORS, expected)
+    verdicts = figures.judge(FLOORS, expected(wanted, chosen))
     _report(figures, told, options.out, verdicts)
     if told["stopped"]:
         return 130
@@ -249,10 +249,16 @@ def _words(text: str) -> list[str]:
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least one round")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of rounds: at least 1')
+    return int(text)
+
+
+def _commit() -> str:
+    """Which sources these are, and whether they were changed since."""
+    words = ("git", "describe", "--always", "--dirty", "--abbrev=12")
+    done = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 def _tell(told: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from bench import contest
 from bench.__main__ import PEERS
 from horae.bench.figures import Figures, Key
-from horae.bench.floors import FLOORS
+from horae.bench.floors import FLOORS, expected
 from horae.bench.pictures import draw
 from horae.bench.run import CASES
 from horae.bench.sizes import FULL, NORMAL
@@ -73,7 +73,7 @@ def command(about: dict[str, Any]) -> str:
 def bounds(runs: Iterable[Run]) -> list[list[str]]:
     rows: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        verdicts = figures_of([run]).judge(FLOORS, {"bare", *run["about"]["peers"]})
+        verdicts = figures_of([run]).judge(FLOORS, expected(run["about"]["cases"], run["about"]["peers"]))
         rows |= {(*row[:4],): row for row in judged(verdicts)}
     return list(rows.values())
 

@@ -8,13 +8,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from horae.bench.orphans import die_with_parent
+from horae.bench.orphans import die_with_parent, own_folder
 from tests.services import (
     MissingServiceError,
     create_cluster,
@@ -38,13 +37,8 @@ POSTGRES = {
 }
 
 
-@contextlib.contextmanager
-def folder() -> Iterator[Path]:
-    home = Path(tempfile.mkdtemp(prefix="horae-bench-", dir="/tmp"))  # PostgreSQL's user must see into it
-    try:
-        yield home
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+def folder() -> contextlib.AbstractContextManager[Path]:
+    return own_folder(Path("/tmp"))  # PostgreSQL's user must see into it
 
 
 @contextlib.contextmanager

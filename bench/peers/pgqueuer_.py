@@ -21,6 +21,8 @@ async def fill(count, due):
         size = min(1000, count - first)
         after = [timedelta(seconds=due - time())] * size if due else None
         await queries.enqueue(["noop"] * size, [None] * size, [0] * size, after)
+    if due:  # it adds what is left until then to the time at which each batch arrives
+        await connection.execute("UPDATE pgqueuer SET execute_after = to_timestamp($1)", due)
     await connection.execute("ANALYZE")
     await connection.close()
 

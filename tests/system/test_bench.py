@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from bench import __main__ as whole
 from bench import contest
 from bench.__main__ import PEERS
 from horae.bench.figures import Figures
+from horae.bench.orphans import own_folder
 from horae.bench.place import SCHEMA, Place
 from horae.bench.run import CASES, Bench, attempt, run
 from horae.bench.sizes import QUICK
@@ -213,7 +215,8 @@ def test_quick_and_full_are_not_both(tmp_path: Path) -> None:
     [
         (("--cases", "nonsense"), "There is no case nonsense"),
         (("--peers", "pgqueuer,typo"), "There is no peer typo"),
-        (("--rounds", "0"), "at least one round"),
+        (("--rounds", "0"), "at least 1"),
+        (("--rounds", "x"), "no number of rounds"),
         (("--quick", "--full"), "not allowed with"),
     ],
 )
@@ -345,3 +348,43 @@ def test_a_role_that_may_not_make_a_schema_is_told_so(tmp_path: Path, postgres_d
 
     assert done.code == 1
     assert "permission denied" in done.out
+
+
+def test_a_folder_of_one_that_was_killed_is_gone_with_the_next(tmp_path: Path) -> None:
+    words = "import sys, os; from pathlib import Path; from horae.bench.orphans import own_folder"
+    script = f"{words}\nwith own_folder(Path(sys.argv[1])) as home: print(home, flush=True); os.kill(os.getpid(), 9)"
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    killed = Path(done.stdout.strip())
+    with own_folder(tmp_path) as live:
+        assert (killed.exists(), live.exists()) == (False, True)
+        with own_folder(tmp_path):
+            assert live.exists()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bench_that_a_shell_started_in_the_background_can_be_stopped(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "horae", "bench", "--url", str(tmp_path / "bench.db"), "--case", "drain"],
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # noqa: PLW1509 as a shell does it
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert "round 1" in process.stderr.readline()
+    process.terminate()
+
+    assert process.wait(30) == 130
+    process.stderr.close()
+
+
+def test_a_bench_leaves_no_role_behind(tmp_path: Path, postgres_database: str) -> None:
+    user = f"bench_{secrets.token_hex(4)}"
+    on_server(postgres_database, f"CREATE ROLE {user} SUPERUSER LOGIN")
+    url = re.sub("//[^@]*@", f"//{user}@", postgres_database)
+
+    Shell(tmp_path, None).ok("bench", "--url", url, "--quick", "--case", "plan")
+
+    assert on_server(postgres_database, f"SELECT count(*) FROM pg_roles WHERE rolname LIKE '{user}%'") == 1
+    on_server(postgres_database, f"DROP ROLE {user}")

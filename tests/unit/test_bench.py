@@ -7,7 +7,7 @@ import pytest
 
 from horae.bench.charts import Bar, bars, lines, number_text
 from horae.bench.figures import Figures, Floor, Key, percentiles
-from horae.bench.floors import FLOORS, PEERS
+from horae.bench.floors import FLOORS, PEERS, expected
 from horae.bench.pictures import draw
 from horae.bench.soak import rate_between
 from horae.bench.table import as_text, grid, short
@@ -89,7 +89,7 @@ def test_a_floor_may_be_a_ceiling() -> None:
 
 
 def test_floors_of_what_was_not_measured_say_nothing() -> None:
-    assert Figures().judge(FLOORS, {"bare", "pgqueuer"}) == []
+    assert Figures().judge(FLOORS, expected(["peers", "crowds"], ["pgqueuer"])) == []
 
 
 def test_nothing_has_no_percentiles() -> None:
@@ -97,8 +97,8 @@ def test_nothing_has_no_percentiles() -> None:
         percentiles([])
 
 
-@pytest.mark.parametrize(("bare", "expected"), [([], {"bare"}), ([0.0], set())])
-def test_a_figure_with_nothing_to_stand_beside_is_not_good(bare: list[float], expected: set[str]) -> None:
+@pytest.mark.parametrize(("bare", "expected"), [([], {(BARE.case, "bare")}), ([0.0], set())])
+def test_a_figure_with_nothing_to_stand_beside_is_not_good(bare: list[float], expected: set[tuple[str, str]]) -> None:
     figures = measured([100], bare)
 
     (verdict,) = figures.judge([Floor(OURS, BARE, least=0.5)], expected)
@@ -110,6 +110,18 @@ def test_a_figure_with_nothing_to_stand_beside_is_not_good(bare: list[float], ex
 
 def test_a_peer_that_nobody_asked_for_is_not_missed() -> None:
     assert measured([100], []).judge([Floor(OURS, BARE, least=0.5)]) == []
+
+
+def test_a_peer_is_missed_in_the_cases_that_it_was_asked_for() -> None:
+    figures = Figures()
+    figures.add("drain", "1 process", "horae", {"runs/s": 1.0})
+    figures.add("herd", "10,000", "horae", {"p99 ms": 1.0})
+
+    def missed(*cases: str) -> list[str]:
+        verdicts = figures.judge(FLOORS, expected(cases, ["pgqueuer"]))
+        return [verdict.floor.over.case for verdict in verdicts if verdict.floor.under]
+
+    assert (missed("peers"), missed("crowds", "processes"), missed("drain")) == (["drain"], ["herd"], [])
 
 
 def test_what_is_the_same_on_any_machine_decides_too() -> None:

@@ -77,9 +77,9 @@ class Figures:
     def is_good(self, verdicts: Iterable[Verdict]) -> bool:
         return not self.failed and all(verdict.is_good for verdict in verdicts if verdict.gates)
 
-    def judge(self, floors: Iterable[Floor], expected: Container[str] = ()) -> list[Verdict]:
+    def judge(self, floors: Iterable[Floor], expected: Container[tuple[str, str]] = ()) -> list[Verdict]:
         """Of every floor whose figures were measured; of ours too that have nothing to stand beside, though one of the
-        `expected` subjects should have been there.
+        `expected` subjects (case and name) should have been there.
         """
         verdicts = []
         for floor in floors:
@@ -93,8 +93,8 @@ class Figures:
     def _worst(self, floor: Floor) -> float | None:
         return (min if floor.most is None else max)(self.values.get(floor.over, ()), default=None)
 
-    def _is_missed(self, under: Key, expected: Container[str]) -> bool:
-        return under in self.values or under.subject in expected
+    def _is_missed(self, under: Key, expected: Container[tuple[str, str]]) -> bool:
+        return under in self.values or (under.case, under.subject) in expected
 
     def ratio(self, over: Key, under: Key | None) -> float | None:
         """The median of the ratios of each round, since both sides of a round had the same noise."""

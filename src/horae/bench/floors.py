@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from horae.bench.failover import LEASE_SECONDS
 from horae.bench.figures import Floor, Key
 
+BESIDE_PEERS = {"peers": "drain", "crowds": "herd"}  # what is measured of peers too, by the cases of `make bench`
 PEERS = ("procrastinate", "celery", "dramatiq", "taskiq", "rq", "huey redis", "arq", "dbos", "saq")
 
 PLAN = "plan: >= 20,000 runs/s, >= 0.5 of the same SQL run bare"
@@ -102,3 +105,9 @@ FLOORS = [
     _exact("start", "worker", "MB", START, most=100),
     _told("start", "cli", "ms", START, most=100),
 ]
+
+
+def expected(cases: Collection[str], peers: Iterable[str]) -> set[tuple[str, str]]:
+    """Who should have left figures, and of what, in a run of these cases beside these peers."""
+    bare = {(floor.under.case, "bare") for floor in FLOORS if floor.under and floor.under.subject == "bare"}
+    return bare | {(BESIDE_PEERS[name], peer) for peer in peers for name in BESIDE_PEERS if name in cases}

@@ -6,6 +6,7 @@ The bare client is aiohttp, which horae itself does not need: where it is not in
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -13,6 +14,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 
 from horae.bench import fill, walk
+from horae.bench.orphans import die_with_parent
 from horae.bench.place import Place
 from horae.core.egress import allow_ranges
 from horae.executors.breaker import Breaker
@@ -78,7 +80,8 @@ async def _bare_rate(url: str, count: int) -> float | None:
 async def small_server() -> AsyncIterator[int]:
     """Answers every request at once, in a process of its own; gives its port."""
     words = (sys.executable, "-m", "horae.bench.answering")
-    process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+    dying = die_with_parent(signal.SIGKILL)
+    process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, preexec_fn=dying)
     try:
         yield int(await process.stdout.readline()) if process.stdout else 0
     finally:

@@ -1,13 +1,40 @@
-"""No child process stays when its parent is gone, whatever became of that."""
+"""Nothing stays of a benchmark that was killed: no process, and no folder longer than until the next one."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
+import shutil
 import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+PREFIX = "horae-bench-"
+LOCK = "lock"
+
+
+@contextlib.contextmanager
+def own_folder(parent: Path | None = None) -> Iterator[Path]:
+    """Held by a lock as long as we live; those that nobody holds are removed first."""
+    root = parent or Path(tempfile.gettempdir())
+    for lock in root.glob(f"{PREFIX}*/{LOCK}"):
+        with contextlib.suppress(OSError), lock.open("r+") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if held.read():  # not one that is just being made
+                shutil.rmtree(lock.parent, ignore_errors=True)
+    home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
+    try:
+        with (home / LOCK).open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            held.write("held while its benchmark runs\n")
+            held.flush()
+            yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def die_with_parent(how: signal.Signals) -> Callable[[], None] | None:

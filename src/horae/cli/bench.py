@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -49,6 +48,7 @@ def bench(
     """
     from horae.bench.figures import Figures
     from horae.bench.floors import FLOORS
+    from horae.bench.orphans import own_folder
     from horae.bench.place import Place
     from horae.bench.report import about, check_folder, write
     from horae.bench.run import CASES, Bench, run
@@ -62,7 +62,9 @@ def bench(
     if quick and full:
         raise click.UsageError("--quick and --full: one of them.")
     quiet()
-    # As Ctrl-C: our own processes are stopped, and what was made is removed.
+    # As Ctrl-C, which a shell switches off for what it starts in the background: our own processes are stopped, and
+    # what was made is removed.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     if out:
         guarded(partial(check_folder, out))
@@ -70,8 +72,8 @@ def bench(
     size = QUICK if quick else FULL if full else NORMAL
     size = replace(size, rounds=rounds or size.rounds)
     told = about(size, cases or tuple(CASES)) | {"stopped": False}
-    with tempfile.TemporaryDirectory(prefix="horae-bench-") as folder:
-        place = guarded(lambda: Place(url or str(Path(folder) / "bench.db")))
+    with own_folder() as folder:
+        place = guarded(lambda: Place(url or str(folder / "bench.db")))
         work = Bench(place, size, figures, lambda told: click.echo(told, err=True))
         try:
             guarded(lambda: run_loop(run(work, cases or tuple(CASES))))
