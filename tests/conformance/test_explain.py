@@ -272,6 +272,18 @@ async def test_waiting_for_the_next_attempt(world: World, store: Store, clock: S
     assert await why(job) == ("waiting", "retry_backoff")
 
 
+async def test_a_next_attempt_that_waits_for_a_sibling(world: World, store: Store, clock: StoreClock, why: Asking):
+    job = await staged_and_due(world, clock, max_concurrency=1)
+    (run,) = await world.claim()
+    await world.run_now(job, "sibling")
+    await store.requeue("w1", [Again(run.run_id, run.token, 1_000_000, "exception", "boom")])
+    assert len(await world.claim()) == 1
+    await clock.advance(2)
+    assert await world.claim() == []
+
+    assert await why(job) == ("waiting", "job_concurrency")
+
+
 async def test_waiting_for_an_open_circuit(world: World, store: Store, clock: StoreClock, why: Asking) -> None:
     job = await staged_and_due(world, clock)
     (run,) = await world.claim()

@@ -10,7 +10,7 @@ from horae.core.duration import format_duration, format_instant
 from horae.core.job import Definition, need_of
 from horae.core.plan import GRACE_US, jitter_us
 from horae.core.schedule import is_due_at, latest_at_or_before, next_after, why_not
-from horae.core.waiting import OWN
+from horae.core.waiting import HELD_BACK, OWN
 
 FAR_BACK_US = 10 * 366 * 86_400_000_000
 
@@ -145,7 +145,7 @@ def _of_waiting(facts: Facts, run: RunFact) -> Told:
                 return "will_run", paused[0], f"{paused[1]} It is staged and waits until that is over."
             return "will_run", None, f"It is staged and starts in {wait}."
         return "waiting", "jitter", f"Its time has come; jitter delays the start by another {wait}."
-    if run.attempt > 0 and run.available_us > facts.now_us:
+    if run.attempt > 0 and run.available_us > facts.now_us and run.reason not in HELD_BACK:
         wait = _about(run.available_us - facts.now_us)
         return (
             "waiting",
