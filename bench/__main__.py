@@ -22,7 +22,7 @@ from horae.bench.figures import Figures, Verdict
 from horae.bench.floors import BESIDE_PEERS, FLOORS, expected
 from horae.bench.place import Place
 from horae.bench.report import about, check_folder, write
-from horae.bench.run import CASES, ONCE, Bench, Case, add_path, attempt, crowd, drain_by, drain_here, processes_of
+from horae.bench.run import CASES, ONCE, Bench, Case, attempt, crowd, drain_by, drain_here, processes_of
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
 from horae.cli.server import guarded, run_loop
@@ -30,7 +30,7 @@ from horae.telemetry import quiet
 from tests.services import MissingServiceError, on_server
 
 OUT = Path(__file__).parent / "out"
-ON_SQLITE = ("create", "plan", "drain")
+ON_SQLITE = ("create", "plan", "drain", "path")
 PEERS = tuple(BESIDE_PEERS)
 CROWD_RIVAL = "pgqueuer"
 RIVALS = (CROWD_RIVAL, "huey")  # measured in every round; the others in some
@@ -109,7 +109,6 @@ async def _ours(bench: Bench, on_file: Bench, wanted: list[str], rested: Callabl
                 await attempt(each, name)
     for each in (bench, on_file):
         await each.place.wipe()
-        add_path(bench.figures, each.place.dialect)
 
 
 def _contests(bench: Bench, on_file: Bench, servers: contest.Servers, wanted: list[str], names: list[str]) -> None:

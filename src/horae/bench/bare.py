@@ -117,6 +117,43 @@ def decide(scan: Scan, epochs: dict[int, int], ahead_us: int) -> list[Decision]:
 
 async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -> float:
     """Timers a second: scan, move, insert, in batches as the planner has them, on so many connections at once."""
+    async with _plains(place, connections) as plains:
+        batches = await _plans(place, plains[0], ahead_us, count)
+
+        async def send(bare: Bare, lane: int) -> None:
+            for batch in batches[lane :: len(plains)]:
+                await _plan(place, bare, batch)
+
+        started = perf_counter()
+        await asyncio.gather(*(send(bare, lane) for lane, bare in enumerate(plains)))
+        seconds = perf_counter() - started
+        await _check(plains[0], WAITING, count)
+        return count / seconds
+
+
+async def path_rate(place: Place, count: int, connections: int) -> float:
+    """The whole path: a batch is scanned and planned, then claimed and settled, on so many connections at once."""
+    async with _plains(place, connections) as plains:
+        batches = await _plans(place, plains[0], 0, count)
+
+        async def walk(bare: Bare, lane: int) -> int:
+            done = 0
+            for batch in batches[lane :: len(plains)]:
+                await _plan(place, bare, batch)
+                for _ in range(PLAN_BATCH // BATCH):
+                    done += await _claim_and_settle(place, bare)
+            return done + await _drain(place, bare)
+
+        started = perf_counter()
+        done = sum(await asyncio.gather(*(walk(bare, lane) for lane, bare in enumerate(plains))))
+        seconds = perf_counter() - started
+    if done != count:
+        raise AssertionError(f"{done} of {count} runs were drained")
+    return count / seconds
+
+
+async def _plans(place: Place, bare: Bare, ahead_us: int, count: int) -> list[tuple[list[Query], list[Query]]]:
+    """A scan and a plan for each batch of due timers, ready to be sent."""
     hot = HOT[place.dialect]
     store = open_store(place.url)
     try:
@@ -126,42 +163,34 @@ async def plan_rate(place: Place, ahead_us: int, count: int, connections: int) -
         await store.close()
     decisions = decide(scan, leases.held, ahead_us)
     batches = [decisions[at : at + PLAN_BATCH] for at in range(0, len(decisions), PLAN_BATCH)]
-    plains = await _plains(place, connections)
+    (looked,) = await bare.record([hot.scan(sorted(leases.held), ahead_us, PLAN_BATCH)])
+    return [(looked, queries) for queries in await bare.record([hot.plan(WORKER, batch) for batch in batches])]
+
+
+async def _plan(place: Place, bare: Bare, batch: tuple[list[Query], list[Query]]) -> None:
+    looked, queries = batch
+    for query in looked:
+        await bare.fetch(query)
+    await _send(bare, queries, is_single=place.dialect == "postgres")
+
+
+@asynccontextmanager
+async def _plains(place: Place, connections: int) -> AsyncIterator[list[Bare]]:
+    """SQLite has one writer."""
+    plains = [Bare(await place.connect()) for _ in range(1 if place.dialect == "sqlite" else connections)]
     try:
-        (looked,) = await plains[0].record([hot.scan(sorted(leases.held), ahead_us, PLAN_BATCH)])
-        recorded = await plains[0].record([hot.plan(WORKER, batch) for batch in batches])
-
-        async def send(bare: Bare, lane: int) -> None:
-            for queries in recorded[lane :: len(plains)]:
-                for query in looked:
-                    await bare.fetch(query)
-                await _send(bare, queries, is_single=place.dialect == "postgres")
-
-        started = perf_counter()
-        await asyncio.gather(*(send(bare, lane) for lane, bare in enumerate(plains)))
-        seconds = perf_counter() - started
-        await _check(plains[0], WAITING, count)
-        return count / seconds
+        yield plains
     finally:
         for bare in plains:
             await bare.close()
-
-
-async def _plains(place: Place, connections: int) -> list[Bare]:
-    """SQLite has one writer."""
-    return [Bare(await place.connect()) for _ in range(1 if place.dialect == "sqlite" else connections)]
 
 
 async def drain_rate(place: Place, count: int, connections: int) -> float:
     """Runs a second: look, claim, settle, on so many connections at once."""
-    plains = await _plains(place, connections)
-    try:
+    async with _plains(place, connections) as plains:
         started = perf_counter()
         done = sum(await asyncio.gather(*(_drain(place, bare) for bare in plains)))
         seconds = perf_counter() - started
-    finally:
-        for bare in plains:
-            await bare.close()
     if done != count:
         raise AssertionError(f"{done} of {count} runs were drained")
     return count / seconds
@@ -169,33 +198,36 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
 
 async def drain_on(place: Place, connections: int) -> None:
     """Whatever comes, until it is cancelled."""
-    plains = await _plains(place, connections)
-    try:
+    async with _plains(place, connections) as plains:
         while True:
             await asyncio.gather(*(_drain(place, bare) for bare in plains))
             await asyncio.sleep(0.01)
-    finally:
-        for bare in plains:
-            await bare.close()
 
 
 async def _drain(place: Place, bare: Bare) -> int:
-    hot = HOT[place.dialect]
-    is_single = place.dialect == "postgres"
     done, look_again_at = 0, 0.0
     while True:
         if perf_counter() > look_again_at:  # as rarely as a worker whose lines give all that it asks for
-            await bare.answer(hot.look([HEAD]))
+            await bare.answer(HOT[place.dialect].look([HEAD]))
             look_again_at = perf_counter() + LOOK_SECONDS
-        async with bare.transaction(is_needed=not is_single):
-            claimed = await bare.answer(hot.claim(WORKER, [Share(LINE, BATCH)]))
-        if not claimed:
+        settled = await _claim_and_settle(place, bare)
+        if not settled:
             return done
-        keys = ((row["id"], row["token"]) if is_single else (row.run_id, row.token) for row in claimed)
-        endings = [Ending(run_id, token, "succeeded", None, None, None) for run_id, token in keys]
-        async with bare.transaction(is_needed=not is_single):
-            await bare.answer(hot.settle(WORKER, endings))
-        done += len(claimed)
+        done += settled
+
+
+async def _claim_and_settle(place: Place, bare: Bare) -> int:
+    hot = HOT[place.dialect]
+    is_single = place.dialect == "postgres"
+    async with bare.transaction(is_needed=not is_single):
+        claimed = await bare.answer(hot.claim(WORKER, [Share(LINE, BATCH)]))
+    if not claimed:
+        return 0
+    keys = ((row["id"], row["token"]) if is_single else (row.run_id, row.token) for row in claimed)
+    endings = [Ending(run_id, token, "succeeded", None, None, None) for run_id, token in keys]
+    async with bare.transaction(is_needed=not is_single):
+        await bare.answer(hot.settle(WORKER, endings))
+    return len(claimed)
 
 
 async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_us: int) -> float:

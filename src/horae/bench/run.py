@@ -13,11 +13,11 @@ from typing import Any
 
 from horae.app import new_id
 from horae.bench import bare, door, failover, fill, fleet, growth, http, soak, timing, walk
-from horae.bench.figures import Figures, Key, percentiles
+from horae.bench.figures import Figures, percentiles
 from horae.bench.place import Place
 from horae.bench.sizes import Size
 from horae.store.store import Store
-from horae.store.trials import EMPTY, IS_ANY_LEFT, SPAN, single
+from horae.store.trials import EMPTY, IS_ANY_LEFT, SPAN, make_timers_due, single
 
 Told = Callable[[str], None]
 
@@ -70,6 +70,19 @@ async def drain(bench: Bench) -> None:
     limit = await bare.drain_rate(place, count, CONNECTIONS)
     bench.figures.add("drain", place.dialect, "horae", {"runs/s": rate})
     bench.figures.add("drain", place.dialect, "bare", {"runs/s": limit})
+
+
+async def path(bench: Bench) -> None:
+    """Both at the same time."""
+    place, count = bench.place, bench.size.jobs
+    async with place.fresh() as store:
+        await _due(store, count)
+        rate = await walk.path_rate(store, count)
+    async with place.fresh() as store:
+        await _due(store, count)
+    limit = await bare.path_rate(place, count, CONNECTIONS)
+    bench.figures.add("path", place.dialect, "horae", {"runs/s": rate})
+    bench.figures.add("path", place.dialect, "bare", {"runs/s": limit})
 
 
 async def drain_here(bench: Bench) -> float:
@@ -276,6 +289,7 @@ CASES: dict[str, Case] = {
     "create": create,
     "plan": plan,
     "drain": drain,
+    "path": path,
     "processes": processes,
     "http": http_jobs,
     "door": door_cases,
@@ -306,7 +320,6 @@ async def run(bench: Bench, cases: Sequence[str]) -> None:
                         await attempt(bench, name)
         finally:
             await bench.place.wipe()
-    add_path(bench.figures, bench.place.dialect)
 
 
 async def attempt(bench: Bench, name: str, case: Case | None = None) -> None:
@@ -321,19 +334,14 @@ def processes_of(count: int) -> str:
     return f"{count} process{'es' if count > 1 else ''}"
 
 
-def add_path(figures: Figures, database: str) -> None:
-    """Planned, then drained: what both take together, per run."""
-    for subject in ("horae", "bare"):
-        planned, drained = (
-            figures.values.get(Key(case, database, subject, "runs/s"), []) for case in ("plan", "drain")
-        )
-        for plan_, drain_ in zip(planned, drained, strict=False):
-            figures.add("path", database, subject, {"runs/s": 1 / (1 / plan_ + 1 / drain_)})
-
-
 async def _registered(store: Store, count: int) -> None:
     await fill.add_jobs(store, count, fill.SIX_HOURS)
     await fill.analyze(store)
+
+
+async def _due(store: Store, count: int) -> None:
+    await _registered(store, count)
+    await store.database.run(make_timers_due(range(count), await store.now()))
 
 
 async def _waiting(store: Store, jobs: int, count: int) -> None:

@@ -40,8 +40,8 @@ def bench(
     """Measure planning, claiming, settling, lateness and growth against the limit of the database itself.
 
     Works in schemas or files of its own and removes them (without --url a file in the temporary folder); refuses a
-    database that holds jobs of horae. The cases: create, plan, drain, processes, http, door, lateness, herd, failover,
-    idle, start, jobs, backlog, history, tenants, gates, soak.
+    database that holds jobs of horae. The cases: create, plan, drain, path, processes, http, door, lateness, herd,
+    failover, idle, start, jobs, backlog, history, tenants, gates, soak.
 
     Exit code 1: a case broke, or a bound is missed that does not depend on how fast this machine is; others are told
     and no more, with --quick all of them.
