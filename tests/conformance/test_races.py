@@ -180,26 +180,21 @@ async def test_a_run_that_comes_back_while_its_job_is_deleted_is_cancelled(
     assert await world.statuses(job) == ["cancelled"]
 
 
-async def test_groups_are_let_go_on_in_one_order_so_that_two_settles_do_not_wait_for_each_other(
+async def test_an_end_brings_its_siblings_back_without_waiting_for_one_that_another_holds(
     world: World, store: Store, postgres_database: str
 ) -> None:
     await world.worker()
     jobs = [await world.job(max_concurrency=1) for _ in range(2)]
     running = [await claimed(world, job) for job in jobs]
-    lower, higher = sorted([await world.run_now(job, key="next") for job in jobs])
+    held, free = [await world.run_now(job, key="next") for job in jobs]
     assert await world.claim() == []  # both are put aside
 
     other = await asyncpg.connect(postgres_database)
     try:
         async with other.transaction():
-            await other.execute("SELECT 1 FROM runs WHERE id = $1 FOR UPDATE", lower)
-            behind = sorted(running, key=lambda run: run.job_id, reverse=True)
-            settled = asyncio.ensure_future(world.settle(behind))
-            await Hand(other).held_up(settled)
-            # It waits for the lower one and has not taken the higher one before it.
-            await other.execute("SELECT 1 FROM runs WHERE id = $1 FOR UPDATE NOWAIT", higher)
+            await other.execute("SELECT 1 FROM runs WHERE id = $1 FOR UPDATE", held)
+            async with asyncio.timeout(10):
+                assert await world.settle(running) == 2
+            assert [run.run_id for run in await world.claim()] == [free]
     finally:
         await other.close()
-
-    assert await settled == 2
-    assert {run.run_id for run in await world.claim()} == {lower, higher}

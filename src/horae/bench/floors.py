@@ -97,7 +97,7 @@ FLOORS = [
     ),
     *(
         Floor(Key("soak", f"{what}, late", "horae", RUNS), Key("soak", f"{what}, early", "horae", RUNS), 0.9, row=SOAK)
-        for what in ("drain, 1800 s", "plan, 600 s")
+        for what in ("drain, 1800 s", "plan, 300 s")
     ),
     _bare("soak", "transaction held open", "part left", 0.9, SOAK),
     _told("start", "dev", "ready s", START, most=2),

@@ -270,7 +270,7 @@ async def soaks(bench: Bench) -> None:
     seconds = bench.size.soak_seconds
     for what, soaked in (
         (f"drain, {seconds:g} s", partial(soak.soak, place, seconds, soak.by_horae)),
-        (f"plan, {seconds / 3:g} s", partial(soak.plans, place, seconds / 3)),
+        (f"plan, {seconds / 6:g} s", partial(soak.plans, place, seconds / 6)),
     ):
         early, late = await soaked()
         figures.add("soak", f"{what}, early", "horae", {"runs/s": early})

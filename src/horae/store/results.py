@@ -154,43 +154,35 @@ SELECT horae_run_id(j.id, 'after:' || h.id, h.ended_us), j.id, j.tenant, j.versi
   AND NOT EXISTS (SELECT 1 FROM history old WHERE old.id = horae_run_id(j.id, 'after:' || h.id, h.ended_us))
 """)
 
+# As many of the oldest who were put aside may try again. Those who may try already do not count, and those that another
+# holds are passed over: two ends bring two runs, and neither waits for the other.
 _ENDED_KEYS = "{rows:ended(key text, n integer)}"
-
-
-def _nudge(column: str) -> Statement:
-    """Lets as many of the oldest who were put aside try again. Those who may try already do not count, and those that
-    another holds are passed over: two ends bring two runs, and neither waits for the other.
-    """
-    first = f"""SELECT id FROM runs
-            WHERE {column} = ended.key AND state = 'queued' AND reason = 'job_concurrency'
+_PUT_ASIDE = """SELECT id FROM runs
+            WHERE %s = ended.key AND state = 'queued' AND reason = 'job_concurrency'
               AND available_us > (SELECT horae_now())
             ORDER BY id"""
-    return Statement(
-        f"""
-        WITH next AS MATERIALIZED (
-            SELECT first.id
-            FROM {_ENDED_KEYS}
-            CROSS JOIN LATERAL ({first} LIMIT ended.n FOR UPDATE SKIP LOCKED) AS first
-        )
-        UPDATE runs
-        SET available_us = run_at_us
-        WHERE id = ANY (ARRAY(SELECT next.id FROM next))
-        """,
-        sqlite=f"""
-        UPDATE runs
-        SET available_us = run_at_us
-        WHERE id IN (
-            SELECT first.value
-            FROM {_ENDED_KEYS}
-            CROSS JOIN json_each((SELECT json_group_array(id) FROM ({first} LIMIT :most))) AS first
-            WHERE first.key < ended.n
-        )
-        """,
-    )
-
-
-NUDGE_GROUPS = _nudge("group_key")
-NUDGE_JOBS = _nudge("job_id")
+_NUDGE = f"""
+WITH next AS MATERIALIZED (
+    SELECT first.id
+    FROM {_ENDED_KEYS}
+    CROSS JOIN LATERAL ({_PUT_ASIDE} LIMIT ended.n FOR UPDATE SKIP LOCKED) AS first
+)
+UPDATE runs
+SET available_us = run_at_us
+WHERE id = ANY (ARRAY(SELECT next.id FROM next))
+"""
+_NUDGE_SQLITE = f"""
+UPDATE runs
+SET available_us = run_at_us
+WHERE id IN (
+    SELECT first.value
+    FROM {_ENDED_KEYS}
+    CROSS JOIN json_each((SELECT json_group_array(id) FROM ({_PUT_ASIDE} LIMIT :most))) AS first
+    WHERE first.key < ended.n
+)
+"""
+NUDGE_GROUPS = Statement(_NUDGE % "group_key", sqlite=_NUDGE_SQLITE % "group_key")
+NUDGE_JOBS = Statement(_NUDGE % "job_id", sqlite=_NUDGE_SQLITE % "job_id")
 
 _ATTEMPT = """
 INSERT INTO attempts (run_id, attempt, token, worker, started_us, ended_us, reason, error)
