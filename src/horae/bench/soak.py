@@ -19,8 +19,11 @@ from horae.store.store import Store
 from horae.store.trials import EMPTY, WAITING, single
 
 JOBS = 20_000
-WAITING_AT_LEAST = 20_000
+# Never none: whoever finds a line empty looks again a second later, and that would be measured. Runs are added on
+# several connections, as one alone gets less of the cores than a worker that drains them.
+WAITING_AT_LEAST = 60_000
 ADDED_AT_ONCE = 10_000
+ADDERS = 3
 PLANNED = 5_000
 LOOK_SECONDS = 0.25
 MINUTE = 60.0
@@ -91,8 +94,9 @@ async def _samples(store: Store) -> AsyncIterator[tuple[float, int]]:
         waiting = (await store.database.run(single(WAITING)))[0]["n"]
         yield perf_counter() - began, added - waiting
         if waiting < WAITING_AT_LEAST:
-            await fill.add_waiting(store, ADDED_AT_ONCE, JOBS, start=added)
-            added += ADDED_AT_ONCE
+            starts = [added + number * ADDED_AT_ONCE for number in range(ADDERS)]
+            await asyncio.gather(*(fill.add_waiting(store, ADDED_AT_ONCE, JOBS, start=start) for start in starts))
+            added += ADDERS * ADDED_AT_ONCE
         else:
             await asyncio.sleep(LOOK_SECONDS)
 
