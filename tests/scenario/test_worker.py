@@ -252,3 +252,17 @@ async def test_results_that_did_not_arrive_go_again_and_are_taken_once() -> None
         assert sum(sizes[1:]) == 600
         assert await _states(horae) == {"succeeded": 600}
         assert [event["kind"] for event in await horae.store.database.run(single(EVENTS))] == []
+
+
+@virtual
+async def test_a_worker_that_waits_for_its_results_to_be_stored_goes_on_as_soon_as_they_are() -> None:
+    async with Horae() as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        await horae.advance(1)
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        unknown = [Ending(f"run-{number}", 1, "succeeded", None, None, None) for number in range(10_000)]
+        worker.results._endings += unknown
+
+        assert await worker.tick() <= 0.01
+        worker.results.forget()

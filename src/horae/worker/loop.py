@@ -118,8 +118,11 @@ class Worker:
     @property
     def _room(self) -> int:
         """Places that neither a run has nor a claim under way asks for; none while the store is behind with results."""
-        slots = self._settings.slots
-        return slots - len(self._held) - self._asked if self.results.waiting <= 4 * slots + 1000 else 0
+        return 0 if self._is_behind else self._settings.slots - len(self._held) - self._asked
+
+    @property
+    def _is_behind(self) -> bool:
+        return self.results.waiting > 4 * self._settings.slots + 1000
 
     # Taking runs
 
@@ -128,7 +131,7 @@ class Worker:
         if not self._is_registered or self._is_draining:
             return BUSY_SECONDS * 5
         if room <= 0:
-            return POLL_SECONDS  # the end of a run wakes us
+            return BUSY_SECONDS if self._is_behind else POLL_SECONDS  # the end of a run wakes us, that of a settle not
         now = asyncio.get_running_loop().time()
         if not self._more or now > self._look_again_at:
             worker, self._more = self.id, []
