@@ -95,6 +95,7 @@ FROM {rows:waits(id text, reason text, delay_us bigint)}
 WHERE runs.id = waits.id AND runs.state = 'queued'
 """)
 
+# Of running runs that were seen, those that have ended since.
 ENDED_OF = Statement("""
 SELECT seen.group_key, seen.job_id
 FROM {rows:seen(id text, group_key text, job_id text)}

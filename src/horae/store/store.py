@@ -1,4 +1,6 @@
-"""The store: every verb by its name, bound to one open database. Each is one transaction."""
+"""The store: every verb by its name, bound to one open database. Each is one transaction, but for the gate, which looks
+back at its own once it is over.
+"""
 
 from __future__ import annotations
 
