@@ -84,17 +84,18 @@ async def explain(url: str, count: int) -> None:
                 scan = await database.run("Scan of 1,000 due timers", hot.scan(sorted(held), ahead_us, 1000))
                 decisions = decide(scan, held, ahead_us)
                 await database.run("Plan of 1,000 runs", hot.plan(WORKER, decisions))
-                await database.run("Which lines wait", hot.look([fill.HEAD]))
+                lines = await database.run("Which lines wait", hot.look([fill.HEAD]))
+                head_us = next(line.head_us for line in lines.waiting if line.bucket == fill.LINE)
                 soon = claims.coming([fill.LINE], 0, await store.now(), 10_000)
                 versions = await database.run("Which 10,000 come soon", soon)
                 await database.run("Definitions of 250", claims.specs(versions[:250]))
-                claimed = await database.run("Claim of 500", hot.claim(WORKER, [Share(fill.LINE, 500)]))
+                claimed = await database.run("Claim of 500", hot.claim(WORKER, [Share(fill.LINE, 500, head_us)]))
                 again = [Again(run.run_id, run.token, 1_000_000, "exception", "boom") for run in claimed[:100]]
                 await database.run("Requeue of 100", results.requeue(WORKER, again))
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]
                 await database.run("Settle of 400", hot.settle(WORKER, endings))
                 gated = await database.run(
-                    "Claim of 500 that may not overlap", gates.claim_gated(WORKER, [GATED_LINE], 500)
+                    "Claim of 500 that may not overlap", gates.claim_gated(WORKER, [Share(GATED_LINE, 500)], 500)
                 )
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in gated.claimed]
                 await database.run("Settle of those", hot.settle(WORKER, endings))

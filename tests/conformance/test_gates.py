@@ -7,16 +7,19 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
-from horae.core.job import make_bucket
-from horae.ports import Again, Ending
+from horae.core.job import Definition, make_bucket
+from horae.core.timeguard import TimeGuard
+from horae.ports import Again, Claimed, Ending, Share
 from horae.store import results
 from horae.store.database import Rows, Statement, Steps, Transaction
-from horae.store.gates import PUT_ASIDE
+from horae.store.gates import CANDIDATES, PUT_ASIDE
 from horae.store.store import Store
+from horae.worker.lines import SHUT_SECONDS, Lines
 from tests.conformance.conftest import StoreClock
-from tests.conformance.world import TENANT, World, count_queries
+from tests.conformance.world import TENANT, World, count_queries, execute
 
 
 async def in_order(world: World, clock: StoreClock, job: str, count: int) -> None:
@@ -196,7 +199,7 @@ async def test_a_run_that_nobody_serves_does_not_keep_the_place_of_others_that_s
     line = make_bucket(is_gated=True, queue="default", need="", priority=2, tenant=TENANT)
 
     for _ in range(4):
-        (run,) = (await store.claim_gated("w1", [line], 10)).claimed
+        (run,) = (await store.claim_gated("w1", [Share(line, 10)], 10)).claimed
         await store.gate()
         assert run.job_id == served
         await world.settle([run])
@@ -274,3 +277,135 @@ async def test_a_run_that_ends_while_the_gate_looks_at_it_is_not_missed(
     assert await gate == []
 
     assert len(await world.claim()) == 3
+
+
+async def test_the_end_of_a_run_brings_the_most_urgent_of_its_siblings(world: World, clock: StoreClock) -> None:
+    job = await world.job(max_concurrency=2)
+    await in_order(world, clock, job, 20)
+    running = await world.claim()
+    urgent = await world.run_now(job, "urgent", priority="HIGH")
+    assert await world.claim() == []
+
+    await world.settle(running[:1])
+
+    assert [run.run_id for run in await world.claim()] == [urgent]
+
+
+async def test_where_one_runs_at_a_time_an_urgent_one_does_not_keep_the_place_empty(
+    world: World, clock: StoreClock
+) -> None:
+    job = await world.job(max_concurrency=1)
+    await in_order(world, clock, job, 5)
+    (running,) = await world.claim()
+    await world.run_now(job, "urgent", priority="HIGH")
+    assert await world.claim() == []
+
+    for _ in range(4):
+        await world.settle([running])
+        due_us = running.due_us
+        (running,) = await world.claim()
+        assert running.due_us > due_us
+
+
+async def cap(store: Store, tenant: str, most: int) -> None:
+    await execute(
+        store,
+        "INSERT INTO limits (tenant, queue, max_running, is_paused) VALUES (:tenant, '', :most, false)",
+        tenant=tenant,
+        most=most,
+    )
+
+
+async def taken(lines: Lines, room: int) -> list[Claimed]:
+    seen = await lines.look(["-", "+"], ())
+    assert seen is not None
+    plain, gated = lines.share_out(seen.due, room)
+    assert plain == []
+    return await lines.take_gated("w1", gated) if gated else []
+
+
+async def test_a_backlog_behind_a_cap_is_left_as_it_is(world: World, store: Store, clock: StoreClock) -> None:
+    await world.worker()
+    job = await world.job()
+    await in_order(world, clock, job, 50)
+    await cap(store, TENANT, 2)
+    lines = Lines(store, TimeGuard())
+
+    running = await taken(lines, 10)
+    with count_queries(store) as seen:
+        assert await taken(lines, 10) == []  # shut
+        assert await taken(Lines(store, TimeGuard()), 10) == []  # another process, which does not know
+    await world.settle(running)
+    again = await taken(Lines(store, TimeGuard()), 10)
+
+    assert not {PUT_ASIDE, CANDIDATES} & {query.statement for query in seen}
+    assert [len(running), len(again)] == [2, 2]
+    assert [run.due_us for run in running + again] == sorted(run.due_us for run in running + again)
+
+
+async def test_a_line_that_is_shut_is_looked_at_again_soon(world: World, store: Store) -> None:
+    await world.worker()
+    job = await world.job()
+    for n in range(2):
+        await world.run_now(job, str(n))
+    await cap(store, TENANT, 1)
+    lines = Lines(store, TimeGuard())
+    await taken(lines, 10)
+
+    await taken(lines, 10)
+    seen = await lines.look(["-"], ())
+
+    assert seen is not None
+    assert seen.due == []
+    assert 0 < seen.seconds_to_next <= SHUT_SECONDS
+
+
+async def test_a_retry_of_a_version_that_had_a_rule_waits_for_nobody_when_its_job_has_none_any_more(
+    world: World, store: Store
+) -> None:
+    job = await world.job(name="ruled", max_concurrency=1, retry={"max_retries": 0})
+    await world.run_now(job)
+    await world.settle(failed := await world.claim(), "failed", "exception")
+    await store.change_job(None, TENANT, job, "test", _without_rule, None)
+    await world.run_now(await world.job())
+    (other,) = await world.claim()
+    await store.retry_run(None, TENANT, failed[0].run_id)
+    await cap(store, TENANT, 5)
+
+    (run,) = await taken(Lines(store, TimeGuard()), 10)
+
+    assert (run.run_id, other.run_id != run.run_id) == (failed[0].run_id, True)
+
+
+def _without_rule(current: Definition, *_: object, **__: object) -> Definition:
+    return msgspec.structs.replace(current, max_concurrency=None)
+
+
+async def test_gated_lines_of_lower_priority_get_their_part(world: World, store: Store) -> None:
+    await world.worker()
+    high = await world.job(max_concurrency=1000, priority="HIGH")
+    low = await world.job(max_concurrency=1000, priority="LOW")
+    await world.run_now(low)
+    lines = Lines(store, TimeGuard())
+
+    for n in range(10):
+        for number in range(10):
+            await world.run_now(high, f"{n}-{number}")
+        if low in {run.job_id for run in await taken(lines, 9)}:
+            return
+
+    raise AssertionError("it never came")
+
+
+async def test_every_gated_line_gets_its_turn_however_many_there_are(world: World, store: Store) -> None:
+    await world.worker()
+    jobs = [await world.job(max_concurrency=1000, queue=f"q{number:02d}") for number in range(60)]
+    lines = Lines(store, TimeGuard())
+    served = set()
+
+    for n in range(12):
+        for job in jobs:
+            await world.run_now(job, str(n))
+        served |= {run.job_id for run in await taken(lines, 60)}
+
+    assert served == set(jobs)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from horae.core.errors import Unavailable
 from horae.core.job import SHARDS, Definition
 from horae.ports import Merge
+from horae.store import leases
 from horae.store.store import Store
 from horae.verify.report import check
 from tests.conformance.conftest import START_US, StoreClock
-from tests.conformance.world import TENANT, World
+from tests.conformance.world import TENANT, World, count_queries
 
 
 def schedule_to(text: str) -> Merge:
@@ -222,6 +224,48 @@ async def test_the_misfire_policy_also_judges_what_was_staged_before_an_outage(
     missed = [run for run in reversed(await world.runs(job)) if run["due_us"] <= clock.now_us - 5_000_000]
     assert [run["status"] for run in missed] == expected
     assert sum(max(1, run["skip_count"]) for run in missed) == 3
+
+
+async def test_what_was_staged_before_an_outage_is_judged_in_as_many_statements_however_many_jobs_there_are(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    counts = []
+    for number in (2, 20):
+        for _ in range(number):
+            await world.job(schedule="*/10 * * * * *", misfire="skip")
+        await world.plan()
+        await clock.advance(35)
+        with count_queries(store) as seen:
+            skipped = await store.database.run(leases.judge_overdue(list(range(64))))
+        assert skipped["scheduler_down"] >= number
+        counts.append(len(seen))
+
+    assert counts[0] == counts[1]
+
+
+async def test_what_was_staged_before_an_outage_is_judged_before_more_is_planned_even_if_it_fails_at_first(
+    world: World, store: Store, clock: StoreClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await world.job(schedule="*/10 * * * * *", misfire="run_once")
+    await clock.advance(1)
+    await world.plan()
+    await clock.advance(35)
+    back = World(store, "node-2")
+
+    async def away(shards: list[int]) -> dict[str, int]:
+        raise Unavailable("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "judge_overdue", away)
+        with pytest.raises(Unavailable):
+            await back.plan()
+        assert not back.shards.has_spoken
+        assert back.shards.held == {}
+    await back.plan()
+
+    assert back.shards.has_spoken
+    missed = [run for run in reversed(await world.runs(job)) if run["due_us"] <= clock.now_us - 5_000_000]
+    assert [run["status"] for run in missed] == ["skipped", "skipped", "queued"]
 
 
 async def test_what_was_staged_runs_late_when_only_the_scheduler_was_away(

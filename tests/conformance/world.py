@@ -96,7 +96,7 @@ class World:
         lines = await self.store.waiting_lines(["-", "+"])
         due = [line for line in lines.waiting if line.head_us <= lines.now_us]
         free = [Share(line.bucket, most, line.head_us) for line in due if line.bucket.startswith("-")]
-        gated = [line.bucket for line in due if line.bucket.startswith("+")]
+        gated = [Share(line.bucket, most) for line in due if line.bucket.startswith("+")]
         claimed = await self.store.claim(worker, free) if free else []
         if gated:
             claimed += (await self.store.claim_gated(worker, gated, most - len(claimed))).claimed

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from horae.commands.runs import RunRequest
 from horae.core.errors import Unavailable
-from horae.ports import Claimed, Ending, Log, Outcome, Request, Settled
+from horae.ports import Again, Claimed, Ending, Gated, Log, Outcome, Request, Settled, Share
 from horae.store.database import Statement
 from horae.store.trials import single
 from horae.testing import Horae, virtual
@@ -266,3 +268,115 @@ async def test_a_worker_that_waits_for_its_results_to_be_stored_goes_on_as_soon_
 
         assert await worker.tick() <= 0.01
         worker.results.forget()
+
+
+@virtual
+async def test_runs_without_a_rule_start_while_the_gate_is_away() -> None:
+    async with Horae() as horae:
+        await horae.advance(1)
+
+        async def away(*_: object) -> Gated:
+            raise Unavailable("not now")
+
+        horae.store.claim_gated = away  # type: ignore[method-assign]
+        await horae.create({"name": "gated", "type": "noop", "max_concurrency": 1})
+        await horae.create({"name": "plain", "type": "noop"})
+        await horae.run("gated")
+        await horae.run("plain")
+        await horae.advance(0.5)
+
+        ended = [[run["status"] for run in await horae.runs(name)] for name in ("gated", "plain")]
+        assert ended == [["QUEUED"], ["SUCCEEDED"]]
+
+
+@virtual
+async def test_of_many_slots_those_behind_the_gate_get_as_many_as_their_priority_says() -> None:
+    async with Horae(executors={"noop": Slow()}, worker_slots=500) as horae:
+        await horae.create({"name": "high", "type": "noop", "priority": "HIGH", "max_concurrency": 1000})
+        await horae.create({"name": "low", "type": "noop", "priority": "LOW"})
+        await horae.advance(1)
+        started: Counter[str] = Counter()
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        for name in ("high", "low"):
+            await horae.commands.runs.trigger(horae.caller, name, [RunRequest()] * 600, None)
+        await horae.advance(0.3)
+        for run in await horae.store.database.run(single(RUNNING_JOBS)):
+            started[run["name"]] = run["n"]
+
+        assert started == {"high": 450, "low": 50}
+
+
+RUNNING_JOBS = Statement("""
+SELECT j.name, count(*) AS n FROM runs r JOIN jobs j ON j.id = r.job_id WHERE r.state = 'running' GROUP BY j.name
+""")
+BREAK = Statement("UPDATE job_versions SET spec = '{}' WHERE job_id IN (SELECT id FROM jobs WHERE name = 'broken')")
+
+
+@virtual
+async def test_a_definition_that_cannot_be_read_here_keeps_nobody_else_waiting() -> None:
+    async with Horae() as horae:
+        for name in ("broken", "whole"):
+            await horae.create({"name": name, "type": "noop"})
+        soon_us = await horae.store.now() + 10_000_000
+        for name in ("broken", "whole"):
+            await horae.commands.runs.trigger(horae.caller, name, [RunRequest(run_at_us=soon_us)], None)
+        await horae.store.database.run(single(BREAK))
+        await horae.advance(11)
+
+        assert [run["status"] for run in await rows_of(horae, "whole")] == ["succeeded"]
+        (broken,) = await rows_of(horae, "broken")
+        assert (broken["status"], broken["attempt"]) == ("queued", 0)
+
+
+@virtual
+async def test_one_outcome_that_cannot_be_stored_keeps_no_other() -> None:
+    async with Horae(executors={"noop": Failing()}) as horae:
+        names = ("bad", "good")
+        for name in names:
+            await horae.create({"name": name, "type": "noop", "retry": {"max_retries": 1, "delay": "1h"}})
+        bad = await horae.run("bad")
+        real = horae.store.requeue
+
+        async def broken(worker: str, again: list[Again]) -> set[str]:
+            if any(each.run_id == bad for each in again):
+                raise ValueError("our bug")
+            return await real(worker, again)
+
+        horae.store.requeue = broken  # type: ignore[method-assign]
+        await horae.run("good")
+        await horae.advance(5)
+
+        assert [[run["status"] for run in await horae.runs(name)] for name in names] == [["FAILED"], ["RETRYING"]]
+
+
+class Failing:
+    async def run(self, request: Request, log: Log) -> Outcome:
+        return Outcome(succeeded=False, reason="exception", error="no")
+
+    async def close(self) -> None:
+        return
+
+
+@virtual
+async def test_a_run_whose_claim_was_lost_is_found_by_a_worker_that_claims_all_the_time() -> None:
+    async with Horae(worker_slots=200) as horae:
+        await horae.advance(1)
+        real, calls = horae.store.claim, 0
+
+        async def claim(worker: str, shares: list[Share]) -> list[Claimed]:
+            nonlocal calls
+            calls += 1
+            claimed = await real(worker, shares)
+            if calls == 1:
+                raise Unavailable("the answer was lost")
+            await asyncio.sleep(1)  # there is always one under way
+            return claimed
+
+        horae.store.claim = claim  # type: ignore[method-assign]
+        await horae.create({"name": "lost", "type": "noop"})
+        await horae.create({"name": "busy", "type": "noop", "schedule": "* * * * * *", "jitter": "1s"})
+        await horae.run("lost")
+        await horae.advance(30)
+
+        assert [run["status"] for run in await horae.runs("lost")] == ["SUCCEEDED"]

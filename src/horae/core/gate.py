@@ -47,10 +47,10 @@ class Facts:
 
 @dataclass(slots=True)
 class Verdicts:
-    """What becomes of the candidates: start, skip, stop an earlier run first, or wait for a reason."""
+    """What becomes of the candidates, in their order: start, skip, stop an earlier run first, or wait for a reason."""
 
-    start: list[str] = field(default_factory=list)
-    skip: list[str] = field(default_factory=list)
+    start: dict[str, None] = field(default_factory=dict)
+    skip: dict[str, None] = field(default_factory=dict)
     stop: list[str] = field(default_factory=list)
     supersede: dict[str, str] = field(default_factory=dict)
     wait: dict[str, str] = field(default_factory=dict)
@@ -68,11 +68,11 @@ def admit(facts: Facts) -> Verdicts:
             continue  # the newest one replaces it, below or in this same round
         reason = _blocked(candidate, facts, counts, verdicts)
         if reason == "overlap_skipped":
-            verdicts.skip.append(candidate.run_id)
+            verdicts.skip[candidate.run_id] = None
         elif reason is not None:
             verdicts.wait[candidate.run_id] = reason
         elif len(verdicts.start) < facts.room:
-            verdicts.start.append(candidate.run_id)
+            verdicts.start[candidate.run_id] = None
             counts.add(candidate)
     return verdicts
 
@@ -129,7 +129,7 @@ def _overlaps(candidate: Candidate, facts: Facts, counts: _Counts, verdicts: Ver
 
 def _job_is_full(candidate: Candidate, facts: Facts, counts: _Counts, verdicts: Verdicts) -> str | None:
     most = candidate.max_concurrency
-    if most is None:
+    if most is None or candidate.group is None:  # its job had such a rule when it was planned, and has none any more
         return None
     first = facts.unstarted.get(candidate.job_id, candidate.run_id)
     is_out_of_order = most == 1 and first < candidate.run_id and first not in verdicts.start

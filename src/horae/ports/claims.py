@@ -24,7 +24,7 @@ class Lines:
 
 
 class Claimed(NamedTuple):
-    """A run that is ours until its token is no longer current. `spec` is filled from a cache when None."""
+    """A run that is ours until its token is no longer current."""
 
     run_id: str
     job_id: str
@@ -43,13 +43,14 @@ class Claimed(NamedTuple):
 
 
 class Gated(NamedTuple):
-    """What the gate let through, how many due times it skipped for an overlap, and the running runs (id, group, job)
-    whose end those that it held back wait for.
+    """What the gate let through, how many due times it skipped for an overlap, the running runs (id, group, job) whose
+    end those that it held back wait for, and the lines whose tenant or queue has no place left.
     """
 
     claimed: list[Claimed]
     skipped: int
     blockers: list[tuple[str, str | None, str]]
+    shut: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class ClaimStore(Protocol):
 
     def claim(self, worker: str, shares: list[Share]) -> Awaitable[list[Claimed]]: ...
 
-    def claim_gated(self, worker: str, buckets: list[str], room: int) -> Awaitable[Gated]: ...
+    def claim_gated(self, worker: str, shares: list[Share], room: int) -> Awaitable[Gated]:
+        """What a line does not use of its share goes to the others."""
 
     def coming(self, lines: list[str], after_us: int, until_us: int, most: int) -> Awaitable[list[tuple[str, int]]]: ...
 

@@ -21,6 +21,7 @@ class Shards:
         self._held: dict[int, int] = {}
         self._good_until = 0.0
         self._trusted_us = 0
+        self._gaps: set[int] = set()
         self.has_spoken = False
         self._stopped = asyncio.Event()
 
@@ -41,15 +42,22 @@ class Shards:
             return self._lease_seconds
         if leases.held.keys() != self._held.keys():
             log("shards.held", node=self.owner, count=len(leases.held))
-        self._held = leases.held
+        # What was staged for a time with nobody there is judged before anything is planned after it. Should that fail,
+        # it is done the next time.
+        gaps = {*self._gaps, *leases.gaps} & leases.held.keys()
+        self._held = {shard: epoch for shard, epoch in leases.held.items() if shard not in gaps}
         self._good_until = sent + self._lease_seconds * (1 - MARGIN)
         shards_held(len(leases.held), self._good_until - asyncio.get_running_loop().time())
         watch(self._guard, leases.now_us, sent, leases.high_us)
         if not self._guard.held:
             self._trusted_us = leases.now_us
             # A clock that jumped makes leases look as if nobody had held them; then nothing is judged.
-            if leases.gaps:
-                due_times_skipped(await self._store.judge_overdue(leases.gaps))
+            self._gaps = gaps
+            if gaps:
+                due_times_skipped(await self._store.judge_overdue(sorted(gaps)))
+                self._gaps = set()
+        if not self._stopped.is_set():
+            self._held = leases.held
         self.has_spoken = True
         others = (leases.others_us - leases.now_us) / 1e6 + 0.02
         return max(0.05, min(self._lease_seconds / 3, others))

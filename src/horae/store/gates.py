@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from operator import attrgetter
+from operator import attrgetter, itemgetter
+from typing import NamedTuple
 
 import msgspec
 
 from horae.core.gate import Candidate, Facts, Running, admit
-from horae.core.job import Rules
-from horae.ports import Claimed, Gated
+from horae.core.job import FREE, Rules, read_bucket
+from horae.ports import Claimed, Gated, Share
 from horae.store.claims import CLAIMED, CLAIMING, LIMITS, SPECS, fence, ids
 from horae.store.database import Row, Rows, Statement, Steps, statement, transaction
 from horae.store.results import end_waiting, nudge
@@ -65,6 +66,13 @@ WHERE r.state = 'running'
        OR r.tenant IN (SELECT id FROM {rows:capped(id text)}))
 """)
 
+TAKEN = Statement("""
+SELECT r.tenant, r.queue, count(*) AS n
+FROM runs r
+WHERE r.state = 'running' AND r.tenant IN (SELECT id FROM {rows:capped(id text)})
+GROUP BY r.tenant, r.queue
+""")
+
 _START = f"""
 {CLAIMING} %s
 FROM {{rows:chosen(id text, place integer)}}
@@ -102,6 +110,14 @@ FROM {rows:seen(id text, group_key text, job_id text)}
 WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = seen.id AND r.state = 'running')
 """)
 
+
+class Limits(NamedTuple):
+    """By tenant and queue, '' for all of them."""
+
+    caps: dict[tuple[str, str], int]
+    paused: frozenset[tuple[str, str]]
+
+
 GATE_AT_ONCE = 500
 LINES_AT_ONCE = 50
 MOST_LINES = 500
@@ -114,9 +130,9 @@ RETRY_US = 200_000
 
 
 @transaction
-def claim_gated(worker: str, buckets: list[str], room: int) -> Steps[Gated]:
+def claim_gated(worker: str, shares: list[Share], room: int) -> Steps[Gated]:
     yield GATE_LOCK()
-    start, gated = yield from _judge(buckets, room)
+    start, gated = yield from _judge({each.bucket: each.n for each in shares[:LINES_AT_ONCE]}, room)
     if not start:
         return gated
     first = yield from fence(len(start))
@@ -129,17 +145,17 @@ def gate() -> Steps[Gated]:
     """Decides overlaps that are due, without starting anything."""
     lines = yield GATED_LINES()
     if not lines:
-        return Gated([], 0, [])
+        return Gated([], 0, [], [])
     yield GATE_LOCK()
     # Another part of them first in every second, so that none is for ever behind the others.
     first = lines[0]["now_us"] // 1_000_000 * MOST_LINES % len(lines)
     buckets = [row["bucket"] for row in (*lines[first:], *lines[:first])][:MOST_LINES]
     skipped, blockers = 0, []
     for start in range(0, len(buckets), LINES_AT_ONCE):
-        _, gated = yield from _judge(buckets[start : start + LINES_AT_ONCE], 0)
+        _, gated = yield from _judge(dict.fromkeys(buckets[start : start + LINES_AT_ONCE], 0), 0)
         skipped += gated.skipped
         blockers += gated.blockers
-    return Gated([], skipped, blockers)
+    return Gated([], skipped, blockers, [])
 
 
 @statement
@@ -154,22 +170,28 @@ def let_go(ended: Rows) -> Steps[None]:
     yield from nudge(ended)
 
 
-def _judge(buckets: list[str], room: int) -> Steps[tuple[list[str], Gated]]:
-    """Which runs may start, and what became of the others."""
-    rows = yield from _candidates(buckets[:LINES_AT_ONCE])
+def _judge(shares: dict[str, int], room: int) -> Steps[tuple[list[str], Gated]]:
+    """Which runs may start, and what became of the others. A plain line comes here because of a cap alone; as long as
+    that leaves no place, none of its runs is looked at or moved.
+    """
+    limits = yield from _limits()
+    shut = yield from _shut([bucket for bucket in shares if bucket.startswith(FREE)], limits)
+    rows = yield from _candidates({bucket: n for bucket, n in shares.items() if bucket not in shut}, room)
     if not rows:
-        return [], Gated([], 0, [])
-    facts = yield from _facts(rows, room)
+        return [], Gated([], 0, [], shut)
+    facts = yield from _facts(rows, limits, room)
     verdicts = admit(facts)
     if verdicts.supersede:
         older = yield OLDER(newer=list(verdicts.supersede.items()))
         yield from end_waiting([row["id"] for row in older], "cancelled", "superseded")
-    skipped = yield from end_waiting(verdicts.skip, "skipped", "overlap_skipped")
+    skipped = yield from end_waiting(list(verdicts.skip), "skipped", "overlap_skipped")
     if verdicts.stop:
         yield STOP(chosen=ids(verdicts.stop))
-    if verdicts.wait:
-        yield PUT_ASIDE(waits=_waits(verdicts.wait, facts.candidates))
-    return verdicts.start, Gated([], skipped, _blockers(verdicts.wait, facts))
+    shut += sorted({row["bucket"] for row in rows if row["id"] in verdicts.wait and row["bucket"].startswith(FREE)})
+    moved = [each for each, row in zip(facts.candidates, rows, strict=True) if row["bucket"] not in shut]
+    if waits := _waits(verdicts.wait, moved):
+        yield PUT_ASIDE(waits=waits)
+    return list(verdicts.start), Gated([], skipped, _blockers(verdicts.wait, facts), shut)
 
 
 def _waits(reasons: dict[str, str], candidates: list[Candidate]) -> list[tuple[str, str, int]]:
@@ -193,36 +215,70 @@ def _blockers(reasons: dict[str, str], facts: Facts) -> list[tuple[str, str | No
     return [(run.run_id, run.group, run.job_id) for run in facts.running if run.group in groups or run.job_id in jobs]
 
 
-def _candidates(buckets: list[str]) -> Steps[Rows]:
-    """The first of each line before the second of any, so that nobody stands behind a neighbour's backlog."""
-    most = max(10, GATE_AT_ONCE // max(1, len(buckets)))
-    lines: dict[str, list[Row]] = {bucket: [] for bucket in buckets}
-    for row in (yield CANDIDATES(line=ids(buckets), most=most)):
+def _limits() -> Steps[Limits]:
+    rows = yield LIMITS()
+    caps = {(row["tenant"], row["queue"]): row["max_running"] for row in rows if row["max_running"] is not None}
+    return Limits(caps, frozenset((row["tenant"], row["queue"]) for row in rows if row["is_paused"]))
+
+
+def _shut(plain: list[str], limits: Limits) -> Steps[list[str]]:
+    """Those of the plain lines whose tenant or queue is paused, or has as many running as it may."""
+    buckets = {text: read_bucket(text) for text in plain}
+    tenants = sorted({bucket.tenant for bucket in buckets.values()})
+    rows = (yield TAKEN(capped=ids(tenants))) if limits.caps and tenants else []
+    taken = Counter({(row["tenant"], row["queue"]): row["n"] for row in rows})
+    for row in rows:
+        taken[row["tenant"], ""] += row["n"]
+
+    def has_place(tenant: str, queue: str) -> bool:
+        most = limits.caps.get((tenant, queue))
+        return (tenant, queue) not in limits.paused and (most is None or taken[tenant, queue] < most)
+
+    return [
+        text
+        for text, bucket in buckets.items()
+        if not (has_place(bucket.tenant, "") and has_place(bucket.tenant, bucket.queue))
+    ]
+
+
+def _candidates(shares: dict[str, int], room: int) -> Steps[Rows]:
+    """Each line up to its share, urgent ones first; then, for what is left, the next of each line before another of
+    any, so that nobody stands behind a neighbour's backlog.
+    """
+    if not shares:
+        return []
+    most = max(10, GATE_AT_ONCE // len(shares))
+    if all(bucket.startswith(FREE) for bucket in shares):
+        most = min(most, room)  # nothing but a cap is to be judged, and that by those who may start
+    lines: dict[str, list[Row]] = {bucket: [] for bucket in shares}
+    for row in (yield CANDIDATES(line=ids(list(shares)), most=most)):
         lines[row["bucket"]].append(row)
-    found = [(row["priority"], place, row) for line in lines.values() for place, row in enumerate(line)]
-    return [row for _, _, row in sorted(found, key=lambda each: each[:2])]
+    found = [
+        ((place >= shares[bucket], row["priority"], place), row)
+        for bucket, line in lines.items()
+        for place, row in enumerate(line)
+    ]
+    return [row for _, row in sorted(found, key=itemgetter(0))]
 
 
-def _facts(rows: Rows, room: int) -> Steps[Facts]:
+def _facts(rows: Rows, limits: Limits, room: int) -> Steps[Facts]:
     specs = yield SPECS(wanted=sorted({(row["job_id"], row["version"]) for row in rows}))
     rules = {(row["job_id"], row["version"]): _read_rules(row["spec"]) for row in specs}
     candidates = [_candidate(row, rules[row["job_id"], row["version"]]) for row in rows]
     jobs = sorted({candidate.job_id for candidate in candidates})
-    limits = yield LIMITS()
-    caps = {(row["tenant"], row["queue"]): row["max_running"] for row in limits if row["max_running"] is not None}
     oldest = yield OLDEST(job=ids(jobs))
     running = yield RUNNING(
         job=ids(jobs),
         grp=ids(sorted({candidate.group for candidate in candidates if candidate.group})),
-        capped=ids(sorted({tenant for tenant, _ in caps})),
+        capped=ids(sorted({tenant for tenant, _ in limits.caps})),
     )
     return Facts(
         candidates=candidates,
         running=[_running(row) for row in running],
         oldest={row["job_id"]: row["oldest"] for row in oldest if row["oldest"]},
         unstarted={row["job_id"]: row["unstarted"] for row in oldest if row["unstarted"]},
-        caps=caps,
-        paused=frozenset((row["tenant"], row["queue"]) for row in limits if row["is_paused"]),
+        caps=limits.caps,
+        paused=limits.paused,
         room=room,
     )
 

@@ -131,15 +131,17 @@ def judge_overdue(shards: list[int]) -> Steps[dict[str, int]]:
     jobs: dict[str, list[Row]] = {}
     for row in (yield OVERDUE(taken=[(shard,) for shard in shards], grace_us=GRACE_US)):
         jobs.setdefault(row["job_id"], []).append(row)
-    skipped: dict[str, int] = {}
+    chosen: dict[str, list[str]] = {}
     for rows in jobs.values():
         misfire = decode(rows[-1]["spec"]).misfire
         ids = {row["due_us"]: row["id"] for row in rows}
         cursor_us = rows[-1]["cursor_us"]
         late = too_late(misfire, sorted(ids), now_us, is_last=cursor_us is None or cursor_us > now_us - GRACE_US)
-        for reason in sorted(set(late.values())):
-            chosen = [ids[due_us] for due_us in late if late[due_us] == reason]
-            skipped[reason] = skipped.get(reason, 0) + (yield from end_waiting(chosen, "skipped", reason))
+        for due_us, reason in late.items():
+            chosen.setdefault(reason, []).append(ids[due_us])
+    skipped = {}
+    for reason in sorted(chosen):
+        skipped[reason] = yield from end_waiting(chosen[reason], "skipped", reason)
     return skipped
 
 

@@ -101,19 +101,22 @@ class PostgresDatabase:
 
     async def _try(self, transaction: Transaction[T]) -> T:
         async with self._borrow(transaction.tenant) as connection:
+            # Not a timeout: a ROLLBACK would follow it, and that waits for a server that does not answer.
+            alarm = asyncio.get_running_loop().call_later(self._deadline_seconds, connection.terminate)
             try:
-                async with asyncio.timeout(self._deadline_seconds):
-                    if transaction.is_single:
-                        return await self._drive(connection, transaction)
-                    async with connection.transaction():
-                        answer = await self._drive(connection, transaction)
-                        hit("store.before_commit")
-                    hit("store.after_commit")
-                    return answer
+                if transaction.is_single:
+                    return await self._drive(connection, transaction)
+                async with connection.transaction():
+                    answer = await self._drive(connection, transaction)
+                    hit("store.before_commit")
+                hit("store.after_commit")
+                return answer
             except _AGAIN:
                 raise
             except _GONE as error:
                 raise Unavailable(f"PostgreSQL did not answer: {_words(error)}") from error
+            finally:
+                alarm.cancel()
 
     async def _drive(self, connection: asyncpg.Connection, transaction: Transaction[T]) -> T:
         steps = transaction.steps()

@@ -154,35 +154,38 @@ SELECT horae_run_id(j.id, 'after:' || h.id, h.ended_us), j.id, j.tenant, j.versi
   AND NOT EXISTS (SELECT 1 FROM history old WHERE old.id = horae_run_id(j.id, 'after:' || h.id, h.ended_us))
 """)
 
-# As many of the oldest who were put aside may try again. Those who may try already do not count, and those that another
-# holds are passed over: two ends bring two runs, and neither waits for the other.
+# As many who were put aside may try again: the oldest of each priority, since the gate lets urgent ones go first, but
+# not out of turn where one runs at a time. Those who may try already do not count, and those that another holds are
+# passed over: two ends bring two runs, and neither waits for the other.
 _ENDED_KEYS = "{rows:ended(key text, n integer)}"
+_EACH_PRIORITY = "CROSS JOIN (SELECT 1 AS number UNION ALL SELECT 2 UNION ALL SELECT 3) AS priorities"
 _PUT_ASIDE = """SELECT id FROM runs
-            WHERE %s = ended.key AND state = 'queued' AND reason = 'job_concurrency'
-              AND available_us > (SELECT horae_now())
+            WHERE %s AND state = 'queued' AND reason = 'job_concurrency' AND available_us > (SELECT horae_now())
             ORDER BY id"""
-_NUDGE = f"""
+_NUDGE = """
 WITH next AS MATERIALIZED (
     SELECT first.id
-    FROM {_ENDED_KEYS}
-    CROSS JOIN LATERAL ({_PUT_ASIDE} LIMIT ended.n FOR UPDATE SKIP LOCKED) AS first
+    FROM %s
+    CROSS JOIN LATERAL (%s LIMIT ended.n FOR UPDATE SKIP LOCKED) AS first
 )
 UPDATE runs
 SET available_us = run_at_us
 WHERE id = ANY (ARRAY(SELECT next.id FROM next))
 """
-_NUDGE_SQLITE = f"""
+_NUDGE_SQLITE = """
 UPDATE runs
 SET available_us = run_at_us
 WHERE id IN (
     SELECT first.value
-    FROM {_ENDED_KEYS}
-    CROSS JOIN json_each((SELECT json_group_array(id) FROM ({_PUT_ASIDE} LIMIT :most))) AS first
+    FROM %s
+    CROSS JOIN json_each((SELECT json_group_array(id) FROM (%s LIMIT :most))) AS first
     WHERE first.key < ended.n
 )
 """
-NUDGE_GROUPS = Statement(_NUDGE % "group_key", sqlite=_NUDGE_SQLITE % "group_key")
-NUDGE_JOBS = Statement(_NUDGE % "job_id", sqlite=_NUDGE_SQLITE % "job_id")
+_OF_GROUPS = (f"{_ENDED_KEYS} {_EACH_PRIORITY}", _PUT_ASIDE % "group_key = ended.key AND priority = priorities.number")
+_OF_JOBS = (_ENDED_KEYS, _PUT_ASIDE % "job_id = ended.key")
+NUDGE_GROUPS = Statement(_NUDGE % _OF_GROUPS, sqlite=_NUDGE_SQLITE % _OF_GROUPS)
+NUDGE_JOBS = Statement(_NUDGE % _OF_JOBS, sqlite=_NUDGE_SQLITE % _OF_JOBS)
 
 _ATTEMPT = """
 INSERT INTO attempts (run_id, attempt, token, worker, started_us, ended_us, reason, error)

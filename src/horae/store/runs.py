@@ -42,7 +42,7 @@ ASK_TO_STOP = Statement("UPDATE runs SET cancel = :reason WHERE id = :run_id AND
 REVIVE = Statement("""
 INSERT INTO runs (id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                   queued_us, available_us, attempt, max_attempts, is_once, token, epoch, payload, parent_id)
-SELECT h.id, h.job_id, h.tenant, h.version, h.cause, h.queue, h.priority, j.bucket, j.group_key, 'queued', h.due_us,
+SELECT h.id, h.job_id, h.tenant, h.version, h.cause, j.queue, j.priority, j.bucket, j.group_key, 'queued', h.due_us,
        h.run_at_us, h.queued_us, CASE WHEN h.run_at_us > horae_now() THEN h.run_at_us ELSE horae_now() END, h.attempt,
        h.attempt + 1, j.is_once, 0, h.epoch, h.payload, h.parent_id
 FROM history h

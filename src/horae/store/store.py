@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 from horae.core.audit import Chain
 from horae.core.errors import Unavailable
 from horae.lanes import abreast
-from horae.ports import Answer, Asked, Beat, Gated, JsonObject, Leases, Once, Rehearsed, WorkerState
+from horae.ports import Answer, Asked, Beat, Gated, JsonObject, Leases, Once, Rehearsed, Share, WorkerState
 from horae.store import (
     audit,
     backfill,
@@ -200,8 +200,8 @@ class Store:
         if self.is_parallel:
             await abreast(self.claim(worker, []), self.claim(worker, []), self.settle(worker, []))
 
-    async def claim_gated(self, worker: str, buckets: list[str], room: int) -> Gated:
-        gated = await self._claim_gated(worker, buckets, room)
+    async def claim_gated(self, worker: str, shares: list[Share], room: int) -> Gated:
+        gated = await self._claim_gated(worker, shares, room)
         await self._look_back(gated)
         return gated
 

@@ -14,23 +14,28 @@ from horae.telemetry import due_times_skipped, watch
 
 POLL_SECONDS = 1.0
 LIMITS_SECONDS = 1.0
+# A line whose tenant or queue has no place left is left alone for so long.
+SHUT_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The lines that are served, those of them with something due, and the store's time."""
+    """The lines that are served, those of them with something due that may be taken, and the store's time. Others
+    with something due have no place left; after so many seconds they may.
+    """
 
     waiting: list[Waiting]
     due: list[tuple[str, Bucket]]
     now_us: int
+    shut_seconds: float | None = None
 
     @property
     def seconds_to_next(self) -> float:
         """Sleep exactly until something can be taken, but look again now and then for what others bring."""
-        head_us = min((line.head_us for line in self.waiting), default=None)
-        if head_us is None:
-            return POLL_SECONDS
-        return max(0.001, min(POLL_SECONDS, (head_us - self.now_us) / 1e6))
+        coming = [(line.head_us - self.now_us) / 1e6 for line in self.waiting if line.head_us > self.now_us]
+        if self.shut_seconds is not None:
+            coming.append(self.shut_seconds)
+        return max(0.001, min(POLL_SECONDS, *coming)) if coming else POLL_SECONDS
 
 
 class Lines:
@@ -41,6 +46,7 @@ class Lines:
         self._weights: dict[str, int] = {}
         self._limits_at = float("-inf")
         self._heads: dict[str, int] = {}
+        self._shut: dict[str, float] = {}
         self._turn = 0
 
     async def look(self, prefixes: list[str], needs: Iterable[str], tenant: str | None = None) -> Seen | None:
@@ -59,23 +65,30 @@ class Lines:
         ]
         self._heads = {waiting.bucket: waiting.head_us for waiting in lines.waiting}
         due = [(waiting.bucket, bucket) for waiting, bucket in served if waiting.head_us <= lines.now_us]
-        return Seen([waiting for waiting, _ in served], due, lines.now_us)
+        self._shut = {text: until for text, until in self._shut.items() if until > sent}
+        shut = [self._shut[text] - sent for text, _ in due if text in self._shut]
+        due = [line for line in due if line[0] not in self._shut]
+        return Seen([waiting for waiting, _ in served], due, lines.now_us, min(shut, default=None))
 
-    async def take(self, worker: str, due: list[tuple[str, Bucket]], room: int) -> list[Claimed]:
+    def share_out(self, due: list[tuple[str, Bucket]], room: int) -> tuple[list[Share], list[Share]]:
+        """How much of each line; those that go through the gate apart, another of them first each time."""
         checked = {text for text, bucket in due if self._is_checked(bucket)}
-        shares = share(due, room, self._turn, self._weights)
         # What came before the head since then is seen by the next look.
-        free = [Share(text, n, self._heads.get(text, 0)) for text, n in shares if text not in checked]
-        claimed = await self._store.claim(worker, free) if free else []
-        gated = [text for text, _ in shares if text in checked]
-        if gated:
-            allowed = sum(n for text, n in shares if text in checked)
-            through = await self._store.claim_gated(worker, gated, allowed)
-            claimed += through.claimed
-            due_times_skipped({"overlap_skipped": through.skipped})
-        if claimed:
-            self._turn += 1
-        return claimed
+        shares = [Share(text, n, self._heads.get(text, 0)) for text, n in share(due, room, self._turn, self._weights)]
+        gated = [each for each in shares if each.bucket in checked]
+        first = self._turn % max(1, len(gated))
+        self._turn += 1
+        return [each for each in shares if each.bucket not in checked], gated[first:] + gated[:first]
+
+    async def take(self, worker: str, shares: list[Share]) -> list[Claimed]:
+        return await self._store.claim(worker, shares)
+
+    async def take_gated(self, worker: str, shares: list[Share]) -> list[Claimed]:
+        gated = await self._store.claim_gated(worker, shares, sum(each.n for each in shares))
+        due_times_skipped({"overlap_skipped": gated.skipped})
+        if gated.shut:
+            self._shut |= dict.fromkeys(gated.shut, asyncio.get_running_loop().time() + SHUT_SECONDS)
+        return gated.claimed
 
     def _serves(self, bucket: Bucket, needs: Iterable[str]) -> bool:
         return (not bucket.need or bucket.need in needs) and not any(

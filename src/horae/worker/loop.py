@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -24,6 +24,7 @@ from horae.ports import (
     Outcome,
     Request,
     ResultStore,
+    Share,
     WorkerState,
 )
 from horae.telemetry import attempt_took, attempts_started, log, oops, warn
@@ -46,6 +47,8 @@ LOOK_SECONDS = 0.05
 # Definitions are read ahead for what the slots can start within a second, if a run takes fifty milliseconds.
 STARTS_A_SLOT = 20
 STRAY_US = 3_000_000
+# A run whose definition cannot be read here is for another worker.
+UNREAD_US = 5_000_000
 HELD_SECONDS = 0.5
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
@@ -69,12 +72,23 @@ class WorkerSettings:
     grace_seconds: float = 30.0
 
 
+Take = Callable[[str, list[Share]], Awaitable[list[Claimed]]]
+
+
 class _Held(NamedTuple):
     """A run in our hands, and until when by the loop's clock."""
 
     run: Claimed
     task: asyncio.Task[None]
     until: float
+
+
+class _Suspects(NamedTuple):
+    """What the store says is running here, and the claims that were under way when it said so."""
+
+    worker: str
+    running: dict[str, int]
+    awaited: set[object]
 
 
 class Worker:
@@ -105,6 +119,8 @@ class Worker:
         self._look_again_at = 0.0
         self._seen: Seen | None = None
         self._asked = 0
+        self._under_way: set[object] = set()
+        self._suspects: _Suspects | None = None
         self._is_draining = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
@@ -163,11 +179,15 @@ class Worker:
         self._lines.forget_limits()
 
     async def _claim(self, due: list[tuple[str, Bucket]], room: int) -> int:
-        free = [line for line in due if not line[1].is_gated]
-        if room <= PART or not free:
-            return await self._claim_and_start(due, room)
+        """Who goes through the gate keeps nobody else waiting, not even when it fails."""
+        plain, gated = self._lines.share_out(due, room)
+        if gated:
+            lanes = [self._claim_and_start(self._lines.take, part) for part in _parts(plain)]
+            return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
+        if room <= PART:
+            return await self._claim_and_start(self._lines.take, plain)
         half = room // 2
-        return sum(await abreast(self._lane(due, room - half), self._lane(free, half)))
+        return sum(await abreast(self._lane(due, room - half), self._lane(due, half)))
 
     async def _lane(self, due: list[tuple[str, Bucket]], room: int) -> int:
         """One of two: what it claimed starts while the database works for the other. It goes on by itself while lines
@@ -176,21 +196,24 @@ class Worker:
         clock = asyncio.get_running_loop().time
         taken = 0
         while True:
-            taken += await self._claim_and_start(due, room)
+            plain, _ = self._lines.share_out(due, room)
+            taken += await self._claim_and_start(self._lines.take, plain)
             await asyncio.sleep(0)  # they run
             await asyncio.sleep(0)  # and their places are free
             has_more = self._more and clock() <= self._look_again_at
             if not has_more or self._room < room or not self._store.is_parallel:
                 return taken
 
-    async def _claim_and_start(self, due: list[tuple[str, Bucket]], room: int) -> int:
+    async def _claim_and_start(self, take: Take, shares: list[Share]) -> int:
         if self._is_draining:
             return 0  # told so since we looked
-        worker = self.id
+        worker, room = self.id, sum(each.n for each in shares)
+        claim = object()
         self._asked += room
+        self._under_way.add(claim)
         try:
             hit("claim.before_commit")
-            claimed = await self._lines.take(worker, due, room)
+            claimed = await take(worker, shares)
             hit("claim.after_commit")
             if worker != self.id:
                 return 0  # given up while the claim was under way: these runs belong to a worker that is no more
@@ -201,6 +224,7 @@ class Worker:
             return len(claimed)
         finally:
             self._asked -= room
+            self._under_way.remove(claim)
 
     # Running them
 
@@ -214,6 +238,10 @@ class Worker:
             raise
         if worker != self.id:
             return
+        if len(opened) < len(claimed):
+            known = {each.run.run_id for each in opened}
+            for run in (run for run in claimed if run.run_id not in known):
+                self.results.again(Again(run.run_id, run.token, UNREAD_US, None, None, counts=False))
         attempts_started([(work.type, late_us(run)) for run, work, _, _ in opened])
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -305,23 +333,23 @@ class Worker:
     async def find_strays(self) -> float:
         """Runs that the store says are ours but that we never heard of: the answer to their claim was lost.
 
-        Not while an answer is still awaited: a slow one would start what another worker was given meanwhile.
+        Judged when every claim has ended that was under way when they were seen: its answer may be slow, and then it
+        starts them.
         """
-        worker = self.id
-        if not self._may_judge_strays():
+        if self._suspects is None:
+            worker = self.id  # which may have been given up when the answer comes
+            running = await self._store.running_of(worker, STRAY_US)
+            self._suspects = _Suspects(worker, running, set(self._under_way))
+        worker, running, awaited = self._suspects
+        if awaited & self._under_way:
             return BUSY_SECONDS
-        running = await self._store.running_of(worker, STRAY_US)
-        if not self._may_judge_strays():
-            return BUSY_SECONDS  # it may be on the list that just came, and not yet be known here
+        self._suspects = None
         for run_id, token in running.items():
             known = self._held.get(run_id)
             if worker == self.id and (known is None or known.run.token != token) and not self.results.holds(run_id):
                 warn("run.stray", run=run_id, worker=worker)
                 self.results.again(Again(run_id, token, 0, None, None, counts=False))
         return self._settings.heartbeat_seconds
-
-    def _may_judge_strays(self) -> bool:
-        return self._asked == 0
 
     async def watch_cancels(self) -> float:
         now = asyncio.get_running_loop().time()
@@ -386,8 +414,22 @@ class Worker:
             self._stop_run(run_id, DRAINED)
         if tasks:
             await asyncio.wait(tasks, timeout=10)
-        with contextlib.suppress(Unavailable):
+        try:
             await self.results.flush()
+        except Unavailable:
+            pass
+        except Exception as error:  # noqa: BLE001 our bug; the fleet must still hear that we go
+            oops("results.broken", error, count=self.results.waiting)
+        with contextlib.suppress(Unavailable):
             hit("drain.before_leave")
             await self._store.leave(self.id)
         log("worker.stopped", worker=self.id)
+
+
+def _parts(shares: list[Share]) -> list[list[Share]]:
+    """For two lanes, if it is more than one should claim at a time."""
+    if sum(each.n for each in shares) <= PART:
+        return [shares] if shares else []
+    halves = [each._replace(n=each.n // 2) for each in shares]
+    rest = [each._replace(n=each.n - half.n) for each, half in zip(shares, halves, strict=True)]
+    return [rest, [half for half in halves if half.n]]

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from horae.core.job import Work
 from horae.ports import Claimed, ClaimStore, Outcome, Request
+from horae.telemetry import oops
 from horae.worker.attempt import Spec, no_secret, read_spec, request_of
 from horae.worker.lines import Seen
 from horae.worker.secrets import Secrets
@@ -42,8 +45,12 @@ class Opener:
         self._read_until_us = 0
 
     async def open(self, claimed: list[Claimed]) -> list[Opened]:
+        """Without those whose definition cannot be read here."""
         versions = [(run.job_id, run.version) for run in claimed]
         specs = await self.specs(versions)
+        if not all(version in specs for version in versions):
+            claimed = [run for run, version in zip(claimed, versions, strict=True) if version in specs]
+            versions = [version for version in versions if version in specs]
         parents = [run.parent_id for run in claimed if run.cause == "after" and run.parent_id]
         upstream = await self._store.results_of(parents) if parents else {}
         pairs = list(zip(claimed, (specs[version] for version in versions), strict=True))
@@ -59,7 +66,7 @@ class Opener:
         return opened
 
     async def specs(self, wanted: Iterable[Version]) -> dict[Version, Spec]:
-        """Of each version; from the store only if it is not kept here."""
+        """Of each version that can be read; from the store only if it is not kept here."""
         found: dict[Version, Spec] = {}
         missing: set[Version] = set()
         for version in wanted:
@@ -89,7 +96,13 @@ class Opener:
         return len(coming)
 
     async def _read(self, versions: list[Version]) -> dict[Version, Spec]:
-        return {version: read_spec(text) for version, text in (await self._store.specs(versions)).items()}
+        read = {}
+        for version, text in (await self._store.specs(versions)).items():
+            try:
+                read[version] = read_spec(text)
+            except msgspec.MsgspecError as error:  # of a newer release, say; the others must not wait for it
+                oops("definition.unread", error, job=version[0], version=version[1])
+        return read
 
     def _keep(self, read: dict[Version, Spec]) -> None:
         for version, spec in read.items():

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from horae.core.access import worker_id
-from horae.core.errors import Conflict
+from horae.core.errors import Conflict, Unavailable
 from horae.core.job import FREE, GATED, PRIORITY_NAME, Work
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
@@ -41,6 +41,7 @@ from horae.worker.secrets import Secrets
 OVERTIME_US = 15_000_000
 # Older than this: all of them, also those claimed at this very moment.
 BRAND_NEW_US = -1
+AGAIN_SECONDS = 0.2
 LEFT = "left"
 NOT_ENDED = "The worker did not end the attempt in time."
 
@@ -158,9 +159,15 @@ class RemoteWorkers:
         if not seen.due or await is_over():
             return [], seen.seconds_to_next
         hit("claim.before_commit")
-        claimed = await self._lines.take(worker, seen.due, room)
+        plain, gated = self._lines.share_out(seen.due, room)
+        claimed = await self._lines.take(worker, plain) if plain else []
+        try:
+            claimed += await self._lines.take_gated(worker, gated) if gated else []
+        except Unavailable:
+            if not claimed:
+                raise
         hit("claim.after_commit")
-        return claimed, min(0.2, POLL_SECONDS)
+        return claimed, AGAIN_SECONDS
 
     async def _sleep(self, seconds: float) -> None:
         news = self._news
@@ -185,6 +192,8 @@ class RemoteWorkers:
         except BaseException:
             await self._give_back(worker, claimed)
             raise
+        known = {each.run.run_id for each in opened}
+        await self._give_back(worker, [run for run in claimed if run.run_id not in known])
         attempts_started([(work.type, late_us(run)) for run, work, _, _ in opened])
         ready, ends = [], _Ends()
         for run, work, request, _ in opened:

@@ -121,9 +121,21 @@ class Results:
             except Unavailable:
                 self.end(ending)
             except Exception as error:  # noqa: BLE001
-                oops("result.broken", error, run=ending.run_id)
-                told = "The outcome could not be stored."
-                self.end(Ending(ending.run_id, ending.token, "failed", "exception", told, None))
+                self._fail(ending, error)
+        agains, self._again = self._again, []
+        for again in agains:
+            try:
+                await self._store.requeue(self.worker, [again])
+                self.on_more()
+            except Unavailable:
+                self.again(again)
+            except Exception as error:  # noqa: BLE001
+                self._fail(again, error)
+
+    def _fail(self, outcome: Ending | Again, error: Exception) -> None:
+        oops("result.broken", error, run=outcome.run_id)
+        told = "The outcome could not be stored."
+        self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", told, None))
 
     @contextmanager
     def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:

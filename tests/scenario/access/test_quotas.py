@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 
+from horae.ports import Share
 from horae.store.store import Store
 from tests.conformance.conftest import StoreClock
 from tests.conformance.world import World
@@ -172,7 +173,7 @@ async def test_a_tenants_cap_on_running_runs_holds(admin: Client, store: Store):
         await admin.post(f"/jobs/j{n}/run")
     (line,) = (await store.waiting_lines(["-"])).waiting
 
-    claimed = (await store.claim_gated("w1", [line.bucket], 10)).claimed
+    claimed = (await store.claim_gated("w1", [Share(line.bucket, 10)], 10)).claimed
 
     assert len(claimed) == 2
 
