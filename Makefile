@@ -55,7 +55,7 @@ soak: setup ## Random faults for MINUTES=30: memory, backlog, processes, sockets
 	$(BIN)/python -m tests.chaos.soak --minutes $(or $(MINUTES),30) $(ARGS)
 
 bench: setup ## How fast it is, beside the bare database and its peers; CASES=drain,plan picks, FULL=1 takes hours
-	$(BIN)/python -m bench --cases "$(CASES)" --peers "$(PEERS)" $(if $(FULL),--full) $(if $(QUICK),--quick) \
+	$(BIN)/python -m bench --cases "$(CASES)" --peers "$(PEERS)" $(if $(filter-out 0,$(FULL)),--full) $(if $(filter-out 0,$(QUICK)),--quick) \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(OUT),--out "$(OUT)") $(ARGS)
 
 fuzz: setup ## schemathesis against a server on PostgreSQL, in every role, for MINUTES=10; a short run is part of `make test`

@@ -6,8 +6,10 @@ import argparse
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,12 +19,13 @@ from typing import Any
 import uvloop
 
 from bench import contest
-from bench.services import folder, postgres, redis, rest
+from bench.services import postgres, redis, rest
 from horae.bench.figures import Figures, Verdict
 from horae.bench.floors import BESIDE_PEERS, FLOORS, expected
+from horae.bench.orphans import own_folder
 from horae.bench.place import Place
-from horae.bench.report import about, check_folder, write
-from horae.bench.run import CASES, ONCE, Bench, Case, attempt, crowd, drain_by, drain_here, processes_of
+from horae.bench.report import about, check_folder, file_system, write
+from horae.bench.run import CASES, Bench, Case, attempt, crowd, drain_by, processes_of, run
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
 from horae.cli.server import guarded, run_loop
@@ -37,9 +40,10 @@ RIVALS = (CROWD_RIVAL, "huey")  # measured in every round; the others in some
 OTHER_ROUNDS = 2
 TOGETHER = (1, 2)
 ON_FILE = "sqlite, 1 process"
+IN_MEMORY = ("tmpfs", "ramfs")
 CROWDS = 3  # a crowd is over in half a second: so many of them in a round
 
-Turns = list[Callable[[], None]]
+Turns = Sequence[Callable[[], None]]
 
 
 def main() -> int:
@@ -58,6 +62,12 @@ def main() -> int:
         return 2
     guarded(partial(check_folder, options.out))
     quiet()
+    if (kind := file_system(Path(tempfile.gettempdir()))) in IN_MEMORY:
+        print(
+            f"bench: {tempfile.gettempdir()} is {kind}, in memory: nothing is written to a disk there, and figures"
+            " are too good. Name a folder on a disk: TMPDIR=/var/tmp make bench",
+            file=sys.stderr,
+        )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began, told = time.monotonic(), about(size, wanted) | {"commit": _commit(), "peers": chosen, "stopped": False}
     figures = Figures()
@@ -69,8 +79,12 @@ def main() -> int:
     except (KeyboardInterrupt, SystemExit):
         print("bench: stopped; this is what was measured until then.", file=sys.stderr)
         told["stopped"] = True
+    except Exception as error:  # noqa: BLE001 such as a server that has died: hours of figures must not be lost for it
+        figures.fail("bench", "any", f"{type(error).__name__}: {error}")
     told["seconds"] = round(time.monotonic() - began)
     verdicts = figures.judge(FLOORS, expected(wanted, chosen))
+    if options.full and not options.cases and not options.peers and len(verdicts) < len(FLOORS):
+        figures.fail("bench", "any", "not every bound was measured, though all cases and peers were asked for")
     _report(figures, told, options.out, verdicts)
     if told["stopped"]:
         return 130
@@ -84,36 +98,29 @@ def _measure(figures: Figures, size: Size, wanted: list[str], chosen: list[str],
         wanted = [name for name in wanted if name != "herd"]
     if "peers" in wanted:
         size = replace(size, workers=tuple(count for count in size.workers if count not in TOGETHER))
-    has_peers = bool(set(PEERS) & set(wanted))
-    with folder() as home:
-        on_file = Bench(Place(str(home / "bench.db")), size, figures, _tell)
+    peers = [peer for peer in contest.peers() if peer.name in chosen and set(PEERS) & set(wanted)]
+    with own_folder() as home, ExitStack() as stack:
+        # Before hours of measuring: what a peer needs must be there.
+        redis_url = stack.enter_context(redis()) if any(peer.needs == "redis" for peer in peers) else ""
+        on_file = Bench(
+            Place(str(home / "bench.db")), size, figures, _tell, [name for name in wanted if name in ON_SQLITE]
+        )
         with postgres() as url:
             told["postgres"] = on_server(url, "SHOW server_version")
+            ours = [name for name in wanted if name in CASES]
             # As a server runs, its garbage collection too.
-            run_loop(_ours(Bench(Place(url), size, figures, _tell), on_file, wanted, partial(rest, url)))
-        if has_peers:
+            run_loop(run(Bench(Place(url), size, figures, _tell, ours, partial(rest, url)), on_file))
+        if peers:
             # A server of their own: the other one may still write what a soak left behind.
-            with postgres() as url, redis() as redis_url:
+            with postgres() as url:
                 bench = Bench(Place(url), size, figures, _tell)
-                _contests(bench, on_file, contest.Servers(url, redis_url), wanted, chosen)
+                _contests(bench, on_file, contest.Servers(url, redis_url), wanted, peers)
 
 
-async def _ours(bench: Bench, on_file: Bench, wanted: list[str], rested: Callable[[], None]) -> None:
-    for number in range(1, bench.size.rounds + 1):
-        for name in (name for name in wanted if name in CASES):
-            if number > 1 and name in ONCE:
-                continue
-            for each in (bench, on_file) if name in ON_SQLITE else (bench,):
-                _tell(f"round {number} of {bench.size.rounds}: {name} on {each.place.dialect}")
-                rested()
-                await attempt(each, name)
-    for each in (bench, on_file):
-        await each.place.wipe()
-
-
-def _contests(bench: Bench, on_file: Bench, servers: contest.Servers, wanted: list[str], names: list[str]) -> None:
+def _contests(
+    bench: Bench, on_file: Bench, servers: contest.Servers, wanted: list[str], chosen: list[contest.Peer]
+) -> None:
     """In turn: horae, then each peer, then again, so that noise hits all of them."""
-    chosen = [peer for peer in contest.peers() if peer.name in names]
     rivals = [peer for peer in chosen if peer.name in RIVALS]
     for number in range(1, bench.size.rounds + 1):
         if "peers" in wanted:
@@ -122,27 +129,17 @@ def _contests(bench: Bench, on_file: Bench, servers: contest.Servers, wanted: li
             _crowds(bench, servers, chosen if number == 1 else rivals, number)
 
 
-def _drain_file(on_file: Bench, number: int) -> None:
-    """SQLite is drained by the one process that it serves."""
-    _tell(f"round {number} of {on_file.size.rounds}: horae drains on sqlite")
-
-    async def drained() -> dict[str, float]:
-        rate = await drain_here(on_file)
-        await on_file.place.wipe()
-        return {"runs/s": rate}
-
-    _guarded(on_file.figures, ("drain", ON_FILE), "horae", lambda: uvloop.run(drained()))
-
-
 def _drains(bench: Bench, on_file: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
     """Those on a file beside each other, then the others; horae first in one round, last in the next."""
     files = [peer for peer in peers if peer.needs == "file"]
     for processes in TOGETHER:
-        ours = [partial(_drain_file, on_file, number)] if processes == 1 else []
+        # SQLite is drained by the one process that it serves.
+        ours = [partial(_drain_ours, on_file, 1, ON_FILE, number)] if processes == 1 else []
         theirs = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in files]
         _in_turn(servers, ours, theirs, number)
         others = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in peers if peer not in files]
-        _in_turn(servers, [partial(_drain_ours, bench, processes, number)], others, number)
+        shape = processes_of(processes)
+        _in_turn(servers, [partial(_drain_ours, bench, processes, shape, number)], others, number)
 
 
 def _in_turn(servers: contest.Servers, ours: Turns, theirs: Turns, number: int) -> None:
@@ -151,17 +148,14 @@ def _in_turn(servers: contest.Servers, ours: Turns, theirs: Turns, number: int) 
         turn()
 
 
-def _drain_ours(bench: Bench, processes: int, number: int) -> None:
-    shape = processes_of(processes)
+def _drain_ours(bench: Bench, processes: int, shape: str, number: int) -> None:
     _tell(f"round {number} of {bench.size.rounds}: horae drains with {shape}")
 
-    async def drained() -> dict[str, float]:
-        rate, megabytes = await drain_by(bench, processes)
+    async def drained(bench: Bench) -> None:
+        await drain_by(bench, processes, shape)
         await bench.place.wipe()
-        bench.figures.add("start", "worker", "horae", {"MB": megabytes})
-        return {"runs/s": rate}
 
-    _guarded(bench.figures, ("drain", shape), "horae", lambda: uvloop.run(drained()))
+    uvloop.run(attempt(bench, "drain", drained))
 
 
 def _drain_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, processes: int, number: int) -> None:
@@ -210,16 +204,13 @@ def _enqueue_rate(figures: Figures, peer: contest.Peer) -> float:
     return min(rates) * 0.5 if rates else 300.0
 
 
-def _guarded(figures: Figures, place: tuple[str, str], subject: str, work: Callable[[], dict[str, float]]) -> None:
-    """What somebody cannot do is told; the others go on."""
+def _guarded(figures: Figures, place: tuple[str, str], peer: str, work: Callable[[], dict[str, float]]) -> None:
+    """What a peer cannot do is told; the others go on."""
     try:
-        figures.add(*place, subject, work())
+        figures.add(*place, peer, work())
     except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
         why = str(error) if isinstance(error, contest.PeerError) else f"{type(error).__name__}: {error}"
-        if subject == "horae":
-            figures.fail(*place, why)
-        else:
-            figures.remark(*place, subject, why)
+        figures.fail(*place, why, peer)
 
 
 def _report(figures: Figures, told: dict[str, Any], out: Path, verdicts: list[Verdict]) -> None:

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.services import folder
 from horae.bench.figures import percentiles
-from horae.bench.orphans import die_with_parent
+from horae.bench.orphans import die_with_parent, own_folder
 from tests.services import on_server, with_database
 
 HERE = Path(__file__).parent
@@ -179,7 +178,7 @@ class Stage:
 
 @contextlib.contextmanager
 def _stage(peer: Peer, servers: Servers) -> Iterator[Stage]:
-    with folder() as home:
+    with own_folder() as home:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("HORAE_", "PYTHON"))}
         environment = clean | {"BENCH_FOLDER": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
         if peer.needs == "postgres":
@@ -209,12 +208,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """The worker and what it started: they are a session of their own."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(3)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _run(

@@ -1,7 +1,7 @@
 """The figures in docs/, from what runs of the benchmark left: `python -m bench.page FOLDER FOLDER`.
 
-All that each run printed goes to performance-figures.md; its bounds into the table of performance.md and its charts to
-docs/images, where the run that is named last counts.
+All that each run printed goes to performance-figures.md, its bounds into the table of performance.md, where the run
+that is named last counts. A chart in docs/images is of one run, the first that has it: bars of two do not compare.
 """
 
 from __future__ import annotations
@@ -40,17 +40,25 @@ def write(folders: Iterable[Path]) -> None:
     (DOCS / "performance-figures.md").write_text("\n".join([HEAD, *map(section, runs)]))
     page = DOCS / "performance.md"
     page.write_text(with_table(page.read_text(), table(BOUNDS, bounds(runs))))
-    with TemporaryDirectory() as folder:
-        for name in draw(figures_of(runs), Path(folder)):
-            place = DOCS / "images" / f"bench-{name}"
-            if place.exists():
-                place.write_text((Path(folder) / name).read_text())
+    for name, text in charts(runs).items():
+        place = DOCS / "images" / f"bench-{name}"
+        if place.exists():
+            place.write_text(text)
+
+
+def charts(runs: Iterable[Run]) -> dict[str, str]:
+    drawn: dict[str, str] = {}
+    for run in runs:
+        with TemporaryDirectory() as folder:
+            texts = {name: (Path(folder) / name).read_text() for name in draw(figures_of(run), Path(folder))}
+        drawn = texts | drawn
+    return drawn
 
 
 def section(run: Run) -> str:
     about, missing = run["about"], run["remarks"]
     told = f"{about['at'][:10]}, {about['seconds'] / 60:.0f} minutes; load {about['load_before'][0]:.1f} before it."
-    parts = [f"## `{command(about)}`", told, table(MEASURED, measured(figures_of([run])))]
+    parts = [f"## `{command(about)}`", told, table(MEASURED, measured(figures_of(run)))]
     if missing:
         rows = ([each["case"], each["shape"], each["subject"], each["why"]] for each in missing)
         parts.append(table(("case", "shape", "of", "what is missing, and why"), rows))
@@ -73,14 +81,14 @@ def command(about: dict[str, Any]) -> str:
 def bounds(runs: Iterable[Run]) -> list[list[str]]:
     rows: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
-        verdicts = figures_of([run]).judge(FLOORS, expected(run["about"]["cases"], run["about"]["peers"]))
+        verdicts = figures_of(run).judge(FLOORS, expected(run["about"]["cases"], run["about"]["peers"]))
         rows |= {(*row[:4],): row for row in judged(verdicts)}
     return list(rows.values())
 
 
-def figures_of(runs: Iterable[Run]) -> Figures:
+def figures_of(run: Run) -> Figures:
     figures = Figures()
-    for each in (figure for run in runs for figure in run["figures"]):
+    for each in run["figures"]:
         figures.values[Key(each["case"], each["shape"], each["subject"], each["unit"])] = each["values"]
     return figures
 

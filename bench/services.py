@@ -37,13 +37,9 @@ POSTGRES = {
 }
 
 
-def folder() -> contextlib.AbstractContextManager[Path]:
-    return own_folder(Path("/tmp"))  # PostgreSQL's user must see into it
-
-
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    with folder() as home:
+    with own_folder() as home:
         binaries = find_binaries(home)
         create_cluster(binaries, home)
         port = free_port()
@@ -87,7 +83,7 @@ def redis() -> Iterator[str]:
     program = _redis_program()
     port = free_port()
     with (
-        folder() as home,
+        own_folder() as home,
         subprocess.Popen(
             [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", home, "--save", "", "--appendonly", "no"],
             stdout=subprocess.DEVNULL,

@@ -23,7 +23,7 @@ async def fill(count, due):
         await queries.enqueue(["noop"] * size, [None] * size, [0] * size, after)
     if due:  # it adds what is left until then to the time at which each batch arrives
         await connection.execute("UPDATE pgqueuer SET execute_after = to_timestamp($1)", due)
-    await connection.execute("ANALYZE")
+    await connection.execute("VACUUM (ANALYZE) pgqueuer")
     await connection.close()
 
 

@@ -1,5 +1,6 @@
 """rq: the worker that does not fork for each job, no results kept."""
 
+import sys
 from datetime import UTC, datetime
 
 from marks import REDIS, main, mark
@@ -27,7 +28,7 @@ def fill(count, due):
 
 
 def work():
-    SimpleWorker([queue], connection=connection).work(with_scheduler=True, logging_level="ERROR")
+    SimpleWorker([queue], connection=connection).work(with_scheduler=sys.argv[2] == "herd", logging_level="ERROR")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import secrets
@@ -21,12 +22,14 @@ import pytest
 from bench import __main__ as whole
 from bench import contest
 from bench.__main__ import PEERS
+from horae.bench import fleet, soak
 from horae.bench.figures import Figures
 from horae.bench.orphans import own_folder
 from horae.bench.place import SCHEMA, Place
 from horae.bench.run import CASES, Bench, attempt, run
 from horae.bench.sizes import QUICK
 from horae.cli.bench import bench as command
+from horae.core.errors import Unavailable
 from tests.services import on_server
 from tests.system.shell import Shell
 
@@ -104,7 +107,9 @@ def test_a_bench_refuses_a_schema_that_is_not_its_own(tmp_path: Path, postgres_d
     assert on_server(postgres_database, f"SELECT count(*) FROM {SCHEMA}.precious") == 0
 
 
-@pytest.mark.parametrize("url", ["mysql://there/bench", ":memory:", "/proc/there/bench.db", "sqlite:///:memory:"])
+@pytest.mark.parametrize(
+    "url", ["mysql://there/bench", ":memory:", "/proc/there/bench.db", "sqlite:///:memory:", "", "postgresql://[there"]
+)
 def test_a_bench_refuses_what_is_no_place(tmp_path: Path, url: str) -> None:
     done = Shell(tmp_path, None)("bench", "--url", url, "--quick", "--case", "create")
 
@@ -112,6 +117,15 @@ def test_a_bench_refuses_what_is_no_place(tmp_path: Path, url: str) -> None:
     assert done.err.startswith("error: --url: ")
     assert "hint: " in done.err
     assert list(tmp_path.glob("mysql*")) == []
+
+
+@pytest.mark.parametrize("end", ["h:abc/x", "127.0.0.1:1/x", "127.0.0.1/x?sslmode=bogus"])
+def test_a_server_that_cannot_be_reached_is_told_in_words(tmp_path: Path, end: str) -> None:
+    done = Shell(tmp_path, None)("bench", "--url", f"postgresql://{end}", "--quick", "--case", "create")
+
+    assert done.code == 4
+    assert "PostgreSQL cannot be reached: " in done.err
+    assert "Traceback" not in done.err
 
 
 def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_measured(tmp_path: Path) -> None:
@@ -234,13 +248,89 @@ async def test_a_case_that_breaks_lets_the_others_go_on(monkeypatch: pytest.Monk
         raise asyncpg.PostgresError("no room left")
 
     monkeypatch.setitem(CASES, "plan", broken)
-    bench = Bench(Place(str(tmp_path / "bench.db")), SMALL, Figures(), print)
+    bench = Bench(Place(str(tmp_path / "bench.db")), SMALL, Figures(), print, ["plan", "drain"])
 
-    await run(bench, ["plan", "drain"])
+    await run(bench)
 
     assert bench.figures.failed == ["plan"]
     assert "no room left" in bench.figures.remarks["plan", "sqlite", "horae"]
     assert {key.case for key in bench.figures.values} == {"drain"}
+
+
+async def test_horae_and_the_bare_database_take_turns_on_a_server_at_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests: list[int] = []
+    place = Place(str(tmp_path / "bench.db"))
+    bench = Bench(place, replace(SMALL, rounds=2), Figures(), print, ["plan"], rest=lambda: rests.append(bench.number))
+    begun: list[str] = []
+    add = Figures.add
+
+    def added(self: Figures, *given: Any) -> None:
+        begun.append(given[2])
+        add(self, *given)
+
+    monkeypatch.setattr(Figures, "add", added)
+
+    await run(bench)
+
+    assert begun == ["horae", "bare", "bare", "horae"]
+    assert rests.count(1) == rests.count(2) == 3
+
+
+async def test_what_is_left_of_a_dead_process_is_no_good_figure(tmp_path: Path) -> None:
+    async with fleet.process("serve", "--nonsense", url=f"sqlite:///{tmp_path / 'bench.db'}") as started:
+        with pytest.raises(Unavailable):
+            await started.wait_ready()
+
+        with pytest.raises(Unavailable, match="has ended with exit code"):
+            started.memory()
+        with pytest.raises(Unavailable, match="has ended with exit code"):
+            started.cpu_seconds()
+
+
+async def test_a_soak_in_which_nothing_is_drained_ends(postgres_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(soak, "STUCK_SECONDS", 0.3)
+    monkeypatch.setattr(soak, "JOBS", 100)
+    place = Place(postgres_database)
+
+    with pytest.raises(Unavailable, match="Nothing was drained"):
+        await soak.soak(place, 10, lambda _: contextlib.nullcontext(), is_held=True)
+
+    await place.wipe()
+
+
+FAKE_PEER = """
+import os, struct, sys, time
+if sys.argv[1] == "fill":
+    print('{"seconds": 0.5, "due": null}')
+else:
+    with open(os.environ["BENCH_FOLDER"] + "/marks", "ab") as file:
+        for number in range(COUNT):
+            file.write(struct.pack("d", 1000.0 + number / 100))
+    print("no more jobs", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("ran", "told"), [(51, ""), (7, "7 of 51 jobs ran"), (0, "0 of 51 jobs ran")])
+def test_a_peer_is_timed_by_its_marks_and_missed_when_some_are_missing(
+    ran: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contest, "install", lambda _: Path(sys.executable))
+    (tmp_path / "fake.py").write_text(FAKE_PEER.replace("COUNT", str(ran)))
+    peer = contest.Peer("pgqueuer", str(tmp_path / "fake.py"), "pgqueuer", "file", 51)
+    bench = Bench(Place(str(tmp_path / "bench.db")), SMALL, Figures(), print)
+
+    whole._drain_peer(bench, contest.Servers("", ""), peer, 1, 1)
+
+    rates = {key.unit: values for key, values in bench.figures.values.items()}
+    if told:
+        assert (rates, bench.figures.failed) == ({}, ["drain"])
+        assert told in bench.figures.remarks["drain", "sqlite, 1 process", "pgqueuer"]
+        assert "no more jobs" in bench.figures.remarks["drain", "sqlite, 1 process", "pgqueuer"]
+    else:
+        assert rates == {"runs/s": [pytest.approx(102)], "enqueued/s": [pytest.approx(102)]}
+        assert bench.figures.failed == []
 
 
 def test_crowds_take_turns_and_the_least_comes_again_beside_its_rival(
@@ -252,7 +342,8 @@ def test_crowds_take_turns_and_the_least_comes_again_beside_its_rival(
     monkeypatch.setattr(whole, "_crowd_peer", lambda *given: told.append(f"{given[2].name} {given[3]}"))
     bench = Bench(Place(str(tmp_path / "bench.db")), replace(SMALL, herd=(50, 90), rounds=2), Figures(), print)
 
-    whole._contests(bench, bench, contest.Servers("rest", ""), ["crowds"], ["pgqueuer", "saq"])
+    peers = [peer for peer in contest.peers() if peer.name in ("pgqueuer", "saq")]
+    whole._contests(bench, bench, contest.Servers("rest", ""), ["crowds"], peers)
 
     assert set(told[::2]) == {"rest"}
     first = ["all", "pgqueuer 50", "saq 50", "pgqueuer 90", "saq 90", "pgqueuer 50", "again", "again", "pgqueuer 50"]
@@ -303,7 +394,9 @@ def expected(case: str) -> set[Any]:
         "idle": {("one host", "transactions/s"), ("one host", "MB")},  # the server of the tests counts no statements
         "start": {("dev", "ready s"), ("dev", "MB"), ("cli", "ms")},
         "jobs": {
-            (f"{n} jobs", unit) for n in ("500", "1,000") for unit in ("scan ms", "plan ms", "scheduler MB", "host MB")
+            (f"{n} jobs", unit)
+            for n in ("500", "1,000")
+            for unit in ("scan ms", "scan again ms", "plan ms", "database MB", "scheduler MB", "host MB")
         },
         "backlog": {("500 waiting", unit) for unit in ("look ms", "claim ms", "settle ms")},
         "history": {(f"{n} finished", "settle ms") for n in ("0", "500")},
@@ -313,7 +406,12 @@ def expected(case: str) -> set[Any]:
             for rule in ("plain", "overlap: skip", "max_concurrency: 5", "one of a hundred at a time")
         },
         "soak": {
-            (f"{what}, {when}", "runs/s") for what in ("drain, 4 s", "plan, 0.666667 s") for when in ("early", "late")
+            *(
+                (f"{what}, {when}", "runs/s")
+                for what in ("drain, 4 s", "plan, 0.666667 s")
+                for when in ("early", "late")
+            ),
+            ("transaction held open", "part left"),
         },
     }[case]
 

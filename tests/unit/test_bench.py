@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from horae.bench.charts import Bar, bars, lines, number_text
 from horae.bench.figures import Figures, Floor, Key, percentiles
 from horae.bench.floors import FLOORS, PEERS, expected
+from horae.bench.growth import SETS, _far_apart
 from horae.bench.pictures import draw
 from horae.bench.soak import rate_between
 from horae.bench.table import as_text, grid, short
@@ -145,6 +147,68 @@ def test_every_floor_names_its_row_and_one_bound() -> None:
     assert len({(floor.over, floor.under) for floor in FLOORS}) == len(FLOORS)
     against = {floor.under.subject for floor in FLOORS if floor.under}
     assert against == {"bare", "horae", "10,000 jobs", "pgqueuer", "huey", *PEERS}
+
+
+@pytest.mark.parametrize(
+    ("place", "against", "bound"),
+    [
+        (("plan", "postgres", "runs/s"), "bare", ">= 0.5"),
+        (("plan", "postgres", "runs/s"), None, ">= 20000"),
+        (("path", "postgres", "runs/s"), "bare", ">= 0.5"),
+        (("drain", "1 process", "runs/s"), "pgqueuer", ">= 1.3"),
+        (("drain", "2 processes", "runs/s"), "pgqueuer", ">= 1.1"),
+        *((("drain", "1 process", "runs/s"), peer, ">= 2") for peer in PEERS),
+        *((("drain", "2 processes", "runs/s"), peer, ">= 2") for peer in PEERS),
+        (("drain", "sqlite, 1 process", "runs/s"), "huey", ">= 2"),
+        (("lateness", "1,000/s at once", "p99 ms"), None, "<= 100"),
+        (("herd", "10,000", "p99 ms"), "pgqueuer", "<= 0.6"),
+        (("herd", "100,000", "max ms"), "pgqueuer", "<= 0.7"),
+        (("herd", "100,000", "% staged before"), None, ">= 100"),
+        *(
+            (("growth", f"{n} jobs", "scan ms"), "10,000 jobs", "<= 1.5")
+            for n in ("100,000", "1,000,000", "10,000,000")
+        ),
+        *(
+            (("growth", f"{n} jobs", "plan ms"), "10,000 jobs", "<= 1.5")
+            for n in ("100,000", "1,000,000", "10,000,000")
+        ),
+        (("growth", "10,000,000 jobs", "scheduler MB"), None, "<= 200"),
+        (("create", "http, one at a time", "p99 ms"), None, "<= 100"),
+        (("create", "http, batches", "jobs/s"), None, ">= 10000"),
+        (("failover", "kill -9", "s"), None, "<= 6"),  # with a lease of five
+        (("failover", "stop", "s"), None, "<= 1"),
+        (("http", "1 process", "runs/s"), "bare", ">= 0.8"),
+        (("idle", "one host", "% of a core"), None, "<= 1"),
+        (("idle", "one host", "statements/s"), None, "<= 5"),
+        (("soak", "drain, 1800 s, late", "runs/s"), "horae", ">= 0.9"),
+        (("soak", "transaction held open", "part left"), "bare", ">= 0.9"),
+        (("start", "dev", "ready s"), None, "<= 2"),
+        (("start", "dev", "MB"), None, "<= 120"),
+        (("start", "worker", "MB"), None, "<= 100"),
+        (("start", "cli", "ms"), None, "<= 100"),
+    ],
+)
+def test_the_bounds_are_the_figures_to_reach(place: tuple[str, str, str], against: str | None, bound: str) -> None:
+    case, shape, unit = place
+    found = [
+        floor.words
+        for floor in FLOORS
+        if floor.over == Key(case, shape, "horae", unit) and (floor.under and floor.under.subject) == against
+    ]
+
+    assert found == [bound]
+
+
+@pytest.mark.parametrize("count", [10_000, 100_000, 10_000_000])
+def test_jobs_that_become_due_together_lie_far_apart_and_far_from_the_sets_before(count: int) -> None:
+    sets = [_far_apart(count, number) for number in range(SETS)]
+
+    numbers = sorted(number for each in sets for number in each)
+    assert len(set(numbers)) == 500 * SETS
+    assert numbers[-1] < count
+    apart = min(b - a for a, b in pairwise(numbers))
+    assert apart >= max(1, count // 500 // (2 * SETS))
+    assert all({number % 64 for number in each} == set(range(64)) for each in sets)
 
 
 def test_the_json_has_each_figure_with_its_spread() -> None:

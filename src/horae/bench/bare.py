@@ -137,12 +137,12 @@ async def path_rate(place: Place, count: int, connections: int) -> float:
         batches = await _plans(place, plains[0], 0, count)
 
         async def walk(bare: Bare, lane: int) -> int:
-            done = 0
+            done, taker = 0, Taker(place, bare)
             for batch in batches[lane :: len(plains)]:
                 await _plan(place, bare, batch)
                 for _ in range(PLAN_BATCH // BATCH):
-                    done += await _claim_and_settle(place, bare)
-            return done + await _drain(place, bare)
+                    done += await taker.take()
+            return done + await taker.drain()
 
         started = perf_counter()
         done = sum(await asyncio.gather(*(walk(bare, lane) for lane, bare in enumerate(plains))))
@@ -189,7 +189,7 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
     """Runs a second: look, claim, settle, on so many connections at once."""
     async with _plains(place, connections) as plains:
         started = perf_counter()
-        done = sum(await asyncio.gather(*(_drain(place, bare) for bare in plains)))
+        done = sum(await asyncio.gather(*(Taker(place, bare).drain() for bare in plains)))
         seconds = perf_counter() - started
     if done != count:
         raise AssertionError(f"{done} of {count} runs were drained")
@@ -199,40 +199,52 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
 async def drain_on(place: Place, connections: int) -> None:
     """Whatever comes, until it is cancelled."""
     async with _plains(place, connections) as plains:
+        takers = [Taker(place, bare) for bare in plains]
         while True:
-            await asyncio.gather(*(_drain(place, bare) for bare in plains))
+            await asyncio.gather(*(taker.drain() for taker in takers))
             await asyncio.sleep(0.01)
 
 
-async def _drain(place: Place, bare: Bare) -> int:
-    done, look_again_at = 0, 0.0
-    while True:
-        if perf_counter() > look_again_at:  # as rarely as a worker whose lines give all that it asks for
-            await bare.answer(HOT[place.dialect].look([HEAD]))
-            look_again_at = perf_counter() + LOOK_SECONDS
-        settled = await _claim_and_settle(place, bare)
-        if not settled:
-            return done
-        done += settled
+class Taker:
+    """Claims and settles on one connection: from the head of the line, which it looks for as rarely as a worker does
+    whose lines give all that it asks for.
+    """
+
+    def __init__(self, place: Place, bare: Bare) -> None:
+        self._hot = HOT[place.dialect]
+        self._is_single = place.dialect == "postgres"
+        self._bare = bare
+        self._head_us = 0
+        self._look_again_at = 0.0
+
+    async def drain(self) -> int:
+        done = 0
+        while taken := await self.take():
+            done += taken
+        return done
+
+    async def take(self) -> int:
+        if perf_counter() > self._look_again_at:
+            self._head_us = await self._look()
+            self._look_again_at = perf_counter() + LOOK_SECONDS
+        async with self._bare.transaction(is_needed=not self._is_single):
+            claimed = await self._bare.answer(self._hot.claim(WORKER, [Share(LINE, BATCH, self._head_us)]))
+        if not claimed:
+            return 0
+        keys = ((row["id"], row["token"]) if self._is_single else (row.run_id, row.token) for row in claimed)
+        endings = [Ending(run_id, token, "succeeded", None, None, None) for run_id, token in keys]
+        async with self._bare.transaction(is_needed=not self._is_single):
+            await self._bare.answer(self._hot.settle(WORKER, endings))
+        return len(claimed)
+
+    async def _look(self) -> int:
+        lines = await self._bare.answer(self._hot.look([HEAD]))
+        return next((line["head_us"] for line in lines if line["bucket"] == LINE), 0)
 
 
-async def _claim_and_settle(place: Place, bare: Bare) -> int:
-    hot = HOT[place.dialect]
-    is_single = place.dialect == "postgres"
-    async with bare.transaction(is_needed=not is_single):
-        claimed = await bare.answer(hot.claim(WORKER, [Share(LINE, BATCH)]))
-    if not claimed:
-        return 0
-    keys = ((row["id"], row["token"]) if is_single else (row.run_id, row.token) for row in claimed)
-    endings = [Ending(run_id, token, "succeeded", None, None, None) for run_id, token in keys]
-    async with bare.transaction(is_needed=not is_single):
-        await bare.answer(hot.settle(WORKER, endings))
-    return len(claimed)
-
-
-async def create_rate(place: Place, count: int, new_id: Callable[[], str], now_us: int) -> float:
+async def create_rate(place: Place, count: int, new_id: Callable[[], str]) -> float:
     """Jobs a second: the inserts of batches that were read and checked beforehand."""
-    hot = HOT[place.dialect]
+    hot, now_us = HOT[place.dialect], system_now_us()
     sizes = [min(CREATE_BATCH, count - at) for at in range(0, count, CREATE_BATCH)]
     async with plain(place) as bare:
         made = [hot.create("default", "bench", jobs_of(size, new_id, now_us), atomic=True) for size in sizes]

@@ -6,13 +6,12 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 
 from horae.bench import fill, fleet
 from horae.bench.figures import percentiles
+from horae.bench.orphans import own_folder
 from horae.bench.place import Place
 
 CLIENTS = 8
@@ -63,13 +62,13 @@ async def _batches(server: fleet.Process, client: int, batches: int) -> None:
 
 async def starts() -> dict[str, dict[str, float]]:
     """`horae dev` until it serves, a worker, and a command of the command line."""
-    with tempfile.TemporaryDirectory(prefix="horae-bench-") as folder:
-        url = f"sqlite:///{Path(folder) / 'dev.db'}"
+    with own_folder() as folder:
+        url = f"sqlite:///{folder / 'dev.db'}"
         async with fleet.process("dev", url=url) as dev:
             ready = await dev.wait_ready()
             await asyncio.sleep(1)
             command = median([await asyncio.to_thread(_command_ms, dev.base) for _ in range(COMMANDS)])
-            return {"dev": {"ready s": ready, "MB": dev.megabytes}, "cli": {"ms": command}}
+            return {"dev": {"ready s": ready} | dev.memory(), "cli": {"ms": command}}
 
 
 def _command_ms(server: str) -> float:

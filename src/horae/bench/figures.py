@@ -60,7 +60,7 @@ class Figures:
     remarks: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """Why there is no figure, by case, shape and subject."""
     failed: list[str] = field(default_factory=list)
-    """Cases of ours that broke."""
+    """Cases that broke, of ours or of a peer."""
 
     def add(self, case: str, shape: str, subject: str, measured: Mapping[str, float]) -> None:
         """One round: a value for each unit."""
@@ -70,8 +70,8 @@ class Figures:
     def remark(self, case: str, shape: str, subject: str, why: str) -> None:
         self.remarks[case, shape, subject] = why
 
-    def fail(self, case: str, shape: str, why: str) -> None:
-        self.remark(case, shape, "horae", why)
+    def fail(self, case: str, shape: str, why: str, subject: str = "horae") -> None:
+        self.remark(case, shape, subject, why)
         self.failed.append(case)
 
     def is_good(self, verdicts: Iterable[Verdict]) -> bool:

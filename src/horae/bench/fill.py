@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from horae.core.compiled import first_due, schedule_of
@@ -39,17 +40,8 @@ def jobs_of(count: int, new_id: Callable[[], str], now_us: int) -> list[NewJob]:
 
 def once_at(at_us: int) -> str:
     """A cron line whose next time is that second."""
-    seconds = at_us // 1_000_000
-    days, second = divmod(seconds, 86_400)
-    month, day = _month_and_day(days)
-    return f"{second % 60} {second // 60 % 60} {second // 3600} {day} {month} *"
-
-
-def _month_and_day(days: int) -> tuple[int, int]:
-    from datetime import date
-
-    found = date.fromordinal(date(1970, 1, 1).toordinal() + days)
-    return found.month, found.day
+    at = datetime.fromtimestamp(at_us // 1_000_000, UTC)
+    return f"{at.second} {at.minute} {at.hour} {at.day} {at.month} *"
 
 
 def lines_of(documents: Documents, now_us: int) -> list[tuple[int, str, str | None, int]]:

@@ -29,6 +29,7 @@ WAIT_SECONDS = 30.0
 STOP_SECONDS = 40.0
 ANSWER_SECONDS = 60.0
 MOST_BYTES = 10_000_000
+HAS_PROC = Path("/proc/self/stat").exists()
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -53,21 +54,21 @@ class Process:
             preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509 it takes no lock of a thread
         )
 
-    @property
-    def megabytes(self) -> float:
-        """Memory that is really there; zero where there is no /proc."""
+    def memory(self) -> dict[str, float]:
+        """What is really there; nothing where there is no /proc."""
+        self._check_alive()
         status = Path(f"/proc/{self._process.pid}/status")
-        if not status.exists():
-            return 0.0
-        _, is_there, rest = status.read_text().partition("VmRSS:")
-        return int(rest.split()[0]) / 1024 if is_there else 0.0  # it has ended, and nobody has asked how
+        return {"MB": int(status.read_text().partition("VmRSS:")[2].split()[0]) / 1024} if HAS_PROC else {}
 
-    @property
     def cpu_seconds(self) -> float:
+        self._check_alive()
         stat = Path(f"/proc/{self._process.pid}/stat")
-        if not stat.exists():
-            return 0.0
         return sum(map(int, stat.read_text().rpartition(")")[2].split()[11:13])) / TICKS
+
+    def _check_alive(self) -> None:
+        """One that has ended costs nothing, and that must not look good."""
+        if (code := self._process.poll()) is not None:
+            raise Unavailable(f"A process of horae has ended with exit code {code}.")
 
     async def wait_ready(self) -> float:
         """Seconds since the start until it serves."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from horae.bench.failover import LEASE_SECONDS
 from horae.bench.figures import Floor, Key
+from horae.bench.sizes import FULL
 
 BESIDE_PEERS = {"peers": "drain", "crowds": "herd"}  # what is measured of peers too, by the cases of `make bench`
 PEERS = ("procrastinate", "celery", "dramatiq", "taskiq", "rq", "huey redis", "arq", "dbos", "saq")
@@ -29,12 +30,8 @@ START = "horae dev ready in 2 s, under 120 MB; worker under 100 MB; CLI under 10
 RUNS = "runs/s"
 
 
-def _bare(case: str, shape: str, unit: str, least: float, row: str) -> Floor:
-    return Floor(Key(case, shape, "horae", unit), Key(case, shape, "bare", unit), least=least, row=row)
-
-
-def _peer(case: str, shape: str, unit: str, peer: str, row: str, least: float) -> Floor:
-    return Floor(Key(case, shape, "horae", unit), Key(case, shape, peer, unit), least=least, row=row)
+def _beside(subject: str, case: str, shape: str, unit: str, least: float, row: str) -> Floor:
+    return Floor(Key(case, shape, "horae", unit), Key(case, shape, subject, unit), least=least, row=row)
 
 
 Bound = float | None
@@ -59,13 +56,13 @@ def _grown(shape: str, unit: str) -> Floor:
 
 
 FLOORS = [
-    *(_bare("plan", database, RUNS, 0.5, PLAN) for database in ("postgres", "sqlite")),
+    *(_beside("bare", "plan", database, RUNS, 0.5, PLAN) for database in ("postgres", "sqlite")),
     _told("plan", "postgres", RUNS, PLAN, least=20_000),
-    *(_bare("path", database, RUNS, 0.5, PATH) for database in ("postgres", "sqlite")),
-    _peer("drain", "1 process", RUNS, "pgqueuer", DRAIN, least=1.3),
-    _peer("drain", "2 processes", RUNS, "pgqueuer", DRAIN, least=1.1),
-    *(_peer("drain", shape, RUNS, peer, DRAIN, least=2) for peer in PEERS for shape in ("1 process", "2 processes")),
-    _peer("drain", "sqlite, 1 process", RUNS, "huey", ON_SQLITE, least=2),
+    *(_beside("bare", "path", database, RUNS, 0.5, PATH) for database in ("postgres", "sqlite")),
+    _beside("pgqueuer", "drain", "1 process", RUNS, 1.3, DRAIN),
+    _beside("pgqueuer", "drain", "2 processes", RUNS, 1.1, DRAIN),
+    *(_beside(peer, "drain", shape, RUNS, 2, DRAIN) for peer in PEERS for shape in ("1 process", "2 processes")),
+    _beside("huey", "drain", "sqlite, 1 process", RUNS, 2, ON_SQLITE),
     _told("lateness", "1,000/s even", "p99 ms", LATENESS, most=100),
     _told("lateness", "1,000/s at once", "p99 ms", LATENESS, most=100),
     *(_exact("lateness", f"1,000/s {how}", "% done", LATENESS, least=100) for how in ("even", "at once")),
@@ -79,11 +76,12 @@ FLOORS = [
     *(_grown(size, unit) for size in ("100,000", "1,000,000", "10,000,000") for unit in ("scan ms", "plan ms")),
     _exact("growth", "10,000,000 jobs", "scheduler MB", MEMORY, most=200),
     _exact("growth", "10,000,000 jobs", "host statements/s", IDLE, most=5),
+    _told("growth", "10,000,000 jobs", "host % of a core", IDLE, most=1),
     _exact("failover", "kill -9", "s", FAILOVER, most=LEASE_SECONDS + 1),
     _exact("failover", "stop", "s", FAILOVER, most=1),
     _told("create", "http, one at a time", "p99 ms", CREATE, most=100),
     _told("create", "http, batches", "jobs/s", CREATE, least=10_000),
-    _bare("http", "1 process", RUNS, 0.8, HTTP),
+    _beside("bare", "http", "1 process", RUNS, 0.8, HTTP),
     _exact("idle", "one host", "statements/s", IDLE, most=5),
     _told("idle", "one host", "% of a core", IDLE, most=1),
     *(
@@ -97,9 +95,9 @@ FLOORS = [
     ),
     *(
         Floor(Key("soak", f"{what}, late", "horae", RUNS), Key("soak", f"{what}, early", "horae", RUNS), 0.9, row=SOAK)
-        for what in ("drain, 1800 s", "plan, 300 s")
+        for what in (f"drain, {FULL.soak_seconds:g} s", f"plan, {FULL.soak_seconds / 6:g} s")
     ),
-    _bare("soak", "transaction held open", "part left", 0.9, SOAK),
+    _beside("bare", "soak", "transaction held open", "part left", 0.9, SOAK),
     _told("start", "dev", "ready s", START, most=2),
     _exact("start", "dev", "MB", START, most=120),
     _exact("start", "worker", "MB", START, most=100),

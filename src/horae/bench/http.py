@@ -1,6 +1,6 @@
 """Jobs that call HTTP, one worker's worth, beside a bare client: both against a small server in another process.
 
-The bare client is aiohttp, which horae itself does not need: where it is not installed there is no such figure.
+The bare client is aiohttp, which horae itself does not need: the case needs it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from time import perf_counter
 
 from horae.bench import fill, walk
 from horae.bench.orphans import die_with_parent
-from horae.bench.place import Place
 from horae.core.egress import allow_ranges
 from horae.executors.breaker import Breaker
 from horae.executors.http import HttpExecutor, own_headers
 from horae.ports import Request
+from horae.store.store import Store
 
 AT_ONCE = 100
 JOBS = 100
@@ -38,28 +38,22 @@ _SAMPLE = Request(
 )
 
 
-async def rates(place: Place, count: int) -> tuple[float, float | None]:
-    """Calls a second: of jobs from claim to settle, and of the bare client, if there is one."""
-    async with small_server() as port:
-        target = {"url": f"http://127.0.0.1:{port}/hook"}
-        async with place.fresh() as store:
-            await fill.add_jobs(store, JOBS, [{"type": "http", "schedule": "@manual", "target": target}])
-            await fill.add_waiting(store, count, JOBS)
-            await fill.analyze(store)
-            executor = HttpExecutor(allow_ranges(fill.LOCAL), Breaker())
-            try:
-                rate = await walk.drain_rate(store, count, {"http": executor}, slots=AT_ONCE)
-            finally:
-                await executor.close()
-        return rate, await _bare_rate(target["url"], count)
-
-
-async def _bare_rate(url: str, count: int) -> float | None:
-    """The same requests, byte for byte but for what differs between runs anyhow."""
+async def rate(store: Store, url: str, count: int) -> float:
+    """Calls a second: of jobs, from claim to settle."""
+    await fill.add_jobs(store, JOBS, [{"type": "http", "schedule": "@manual", "target": {"url": url}}])
+    await fill.add_waiting(store, count, JOBS)
+    await fill.analyze(store)
+    executor = HttpExecutor(allow_ranges(fill.LOCAL), Breaker())
     try:
-        import aiohttp
-    except ImportError:
-        return None
+        return await walk.drain_rate(store, count, {"http": executor}, slots=AT_ONCE)
+    finally:
+        await executor.close()
+
+
+async def bare_rate(url: str, count: int) -> float:
+    """The same requests, byte for byte but for what differs between runs anyhow."""
+    import aiohttp
+
     left, headers = count, own_headers(_SAMPLE)
 
     async def call(session: aiohttp.ClientSession) -> None:
@@ -77,13 +71,14 @@ async def _bare_rate(url: str, count: int) -> float | None:
 
 
 @asynccontextmanager
-async def small_server() -> AsyncIterator[int]:
-    """Answers every request at once, in a process of its own; gives its port."""
+async def small_server() -> AsyncIterator[str]:
+    """Answers every request at once, in a process of its own; gives its address."""
     words = (sys.executable, "-m", "horae.bench.answering")
     dying = die_with_parent(signal.SIGKILL)
     process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, preexec_fn=dying)
     try:
-        yield int(await process.stdout.readline()) if process.stdout else 0
+        port = int(await process.stdout.readline()) if process.stdout else 0
+        yield f"http://127.0.0.1:{port}/hook"
     finally:
         process.terminate()
         await process.wait()

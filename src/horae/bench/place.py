@@ -54,13 +54,17 @@ class Place:
     def __init__(self, given: str, number: str = "") -> None:
         self.dialect = "postgres" if given.startswith(("postgresql://", "postgres://")) else "sqlite"
         path = given.removeprefix("sqlite:///")
-        if self.dialect == "sqlite" and ("://" in path or path == ":memory:"):
+        if self.dialect == "sqlite" and ("://" in path or path in ("", ":memory:")):
             hint = "Write postgresql://…, or the path of a file that is not there yet."
             raise Invalid([Fault("--url", f'"{given}" is neither a PostgreSQL nor a file.', hint)])
         self._given = given
         self._schema = SCHEMA + number
         if self.dialect == "postgres":
-            parts = urlsplit(given)
+            try:
+                parts = urlsplit(given)
+            except ValueError as error:
+                hint = "Write postgresql://user:password@host:port/database."
+                raise Invalid([Fault("--url", f"It is no address: {error}.", hint)]) from error
             query = dict(parse_qsl(parts.query)) | {"search_path": self._schema}
             self.url = parts._replace(query=urlencode(query)).geturl()
         else:
@@ -167,17 +171,6 @@ class Place:
 
             yield Counted(unit, count)
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
-        """The store as it is."""
-        store = open_store(self.url)
-        try:
-            if self.dialect == "sqlite":
-                await store.migrate()
-            yield store
-        finally:
-            await store.close()
-
     async def wipe(self) -> None:
         if self.dialect == "sqlite":
             for path in self._files:
@@ -204,7 +197,7 @@ class Place:
     async def _raw(self) -> AsyncIterator[Any]:
         try:
             connection = await asyncpg.connect(self._given, timeout=10)
-        except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable(f"PostgreSQL cannot be reached: {type(error).__name__}: {error}") from error
         try:
             yield connection

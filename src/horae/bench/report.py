@@ -29,11 +29,26 @@ def about(size: Size, cases: Sequence[str]) -> dict[str, Any]:
         "cases": list(cases),
         "size": asdict(size),
         "cores": os.cpu_count(),
-        "processor": platform.machine(),
+        "processor": _first("/proc/cpuinfo", "model name") or platform.machine(),
+        "memory": _first("/proc/meminfo", "MemTotal"),
+        "file_system": file_system(Path(tempfile.gettempdir())),
         "load_before": os.getloadavg(),
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
     }
+
+
+def file_system(folder: Path) -> str:
+    """Of what kind it is; nothing where nobody tells."""
+    mounts = Path("/proc/mounts")
+    lines = [line.split() for line in mounts.read_text().splitlines()] if mounts.exists() else []
+    found = [(len(mount), kind) for _, mount, kind, *_ in lines if folder.resolve().is_relative_to(mount)]
+    return max(found, default=(0, ""))[1]
+
+
+def _first(file: str, name: str) -> str:
+    lines = Path(file).read_text().splitlines() if Path(file).exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(name)), "")
 
 
 def check_folder(folder: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +18,7 @@ from horae.bench import bare, door, failover, fill, fleet, growth, http, soak, t
 from horae.bench.figures import Figures, percentiles
 from horae.bench.place import Place
 from horae.bench.sizes import Size
+from horae.core.errors import HoraeError
 from horae.store.store import Store
 from horae.store.trials import EMPTY, IS_ANY_LEFT, SPAN, make_timers_due, single
 
@@ -24,72 +27,61 @@ Told = Callable[[str], None]
 JITTER = "10s"
 GATED_RUNS = 500
 DRAIN_SECONDS = 300
+HAS_AIOHTTP = find_spec("aiohttp") is not None
 CONNECTIONS = 2  # as many as a planner, or the claims and the results of a worker, keep busy
 
 
 @dataclass(slots=True)
 class Bench:
+    """What is measured where. `rest` brings the server to rest before each turn; `number` is that of the round."""
+
     place: Place
     size: Size
     figures: Figures
     tell: Told
+    cases: Sequence[str] = ()
+    rest: Callable[[], None] = lambda: None
+    number: int = 1
 
 
 Case = Callable[[Bench], Awaitable[None]]
+Measure = Callable[[Store], Awaitable[float]]
+Limit = Callable[[], Awaitable[float]]
 
 
 async def create(bench: Bench) -> None:
-    place, count = bench.place, bench.size.jobs
-    async with place.fresh() as store:
-        now_us = await store.now()
-        rate = await walk.create_rate(store, count)
-    async with place.fresh():
-        pass
-    limit = await bare.create_rate(place, count, new_id, now_us)
-    bench.figures.add("create", place.dialect, "horae", {"jobs/s": rate})
-    bench.figures.add("create", place.dialect, "bare", {"jobs/s": limit})
+    count = bench.size.jobs
+    ours, limit = partial(walk.create_rate, count=count), partial(bare.create_rate, bench.place, count, new_id)
+    await _beside_bare(bench, "create", "jobs/s", _empty, ours, limit)
 
 
 async def plan(bench: Bench) -> None:
-    place, count = bench.place, bench.size.jobs
-    async with place.fresh() as store:
-        await _registered(store, count)
-        rate = await walk.plan_rate(store, count)
-    async with place.fresh() as store:
-        await _registered(store, count)
-    limit = await bare.plan_rate(place, fill.AHEAD_SECONDS * 1_000_000, count, CONNECTIONS)
-    bench.figures.add("plan", place.dialect, "horae", {"runs/s": rate})
-    bench.figures.add("plan", place.dialect, "bare", {"runs/s": limit})
+    count = bench.size.jobs
+    ahead_us = fill.AHEAD_SECONDS * 1_000_000
+    limit = partial(bare.plan_rate, bench.place, ahead_us, count, CONNECTIONS)
+    await _beside_bare(
+        bench, "plan", "runs/s", partial(_registered, count=count), partial(walk.plan_rate, count=count), limit
+    )
 
 
 async def drain(bench: Bench) -> None:
-    place, count = bench.place, bench.size.waiting
-    rate = await drain_here(bench)
-    async with place.fresh() as store:
-        await _waiting(store, bench.size.jobs, count)
-    limit = await bare.drain_rate(place, count, CONNECTIONS)
-    bench.figures.add("drain", place.dialect, "horae", {"runs/s": rate})
-    bench.figures.add("drain", place.dialect, "bare", {"runs/s": limit})
+    jobs, count = bench.size.jobs, bench.size.waiting
+    limit = partial(bare.drain_rate, bench.place, count, CONNECTIONS)
+    await _beside_bare(
+        bench,
+        "drain",
+        "runs/s",
+        partial(_waiting, jobs=jobs, count=count),
+        partial(walk.drain_rate, count=count),
+        limit,
+    )
 
 
 async def path(bench: Bench) -> None:
     """Both at the same time."""
-    place, count = bench.place, bench.size.jobs
-    async with place.fresh() as store:
-        await _due(store, count)
-        rate = await walk.path_rate(store, count)
-    async with place.fresh() as store:
-        await _due(store, count)
-    limit = await bare.path_rate(place, count, CONNECTIONS)
-    bench.figures.add("path", place.dialect, "horae", {"runs/s": rate})
-    bench.figures.add("path", place.dialect, "bare", {"runs/s": limit})
-
-
-async def drain_here(bench: Bench) -> float:
-    """By one worker in this process."""
-    async with bench.place.fresh() as store:
-        await _waiting(store, bench.size.jobs, bench.size.waiting)
-        return await walk.drain_rate(store, bench.size.waiting)
+    count = bench.size.jobs
+    limit = partial(bare.path_rate, bench.place, count, CONNECTIONS)
+    await _beside_bare(bench, "path", "runs/s", partial(_due, count=count), partial(walk.path_rate, count=count), limit)
 
 
 async def processes(bench: Bench) -> None:
@@ -98,13 +90,11 @@ async def processes(bench: Bench) -> None:
         bench.figures.remark("processes", "sqlite", "horae", "SQLite serves one process")
         return
     for count in bench.size.workers:
-        rate, megabytes = await drain_by(bench, count)
-        bench.figures.add("drain", processes_of(count), "horae", {"runs/s": rate})
-        bench.figures.add("start", "worker", "horae", {"MB": megabytes})
+        await drain_by(bench, count, processes_of(count))
 
 
-async def drain_by(bench: Bench, count: int) -> tuple[float, float]:
-    """From the first start to the last end, and the memory of the largest process then."""
+async def drain_by(bench: Bench, count: int, shape: str) -> None:
+    """By real processes: from the first start to the last end, and the memory of the largest one then."""
     place, waiting = bench.place, bench.size.waiting
     async with place.fresh() as store:
         await _waiting(store, bench.size.jobs, waiting)
@@ -114,10 +104,12 @@ async def drain_by(bench: Bench, count: int) -> tuple[float, float]:
                 break
             await asyncio.sleep(0.25)
         span = (await database.run(single(SPAN)))[0]
-        megabytes = max(each.megabytes for each in started)
+        memory = max((each.memory() for each in started), key=lambda each: each.get("MB", 0))
     if span["n"] != waiting:
         raise AssertionError(f"{span['n']} of {waiting} runs were drained")
-    return span["n"] / max(1e-6, (span["last_us"] - span["first_us"]) / 1e6), megabytes
+    rate = span["n"] / max(1e-6, (span["last_us"] - span["first_us"]) / 1e6)
+    bench.figures.add("drain", shape, "horae", {"runs/s": rate})
+    bench.figures.add("start", "worker", "horae", memory)
 
 
 async def lateness(bench: Bench) -> None:
@@ -247,12 +239,12 @@ async def gates(bench: Bench) -> None:
 
 
 async def http_jobs(bench: Bench) -> None:
-    rate, limit = await http.rates(bench.place, bench.size.waiting // 5)
-    bench.figures.add("http", "1 process", "horae", {"runs/s": rate})
-    if limit is None:
+    count = bench.size.waiting // 5
+    async with http.small_server() as url:
+        ours, limit = partial(http.rate, url=url, count=count), partial(http.bare_rate, url, count)
+        await _beside_bare(bench, "http", "runs/s", _empty, ours, limit if HAS_AIOHTTP else None, shape="1 process")
+    if not HAS_AIOHTTP:
         bench.figures.remark("http", "1 process", "bare", "aiohttp, which it is measured by, is not installed")
-    else:
-        bench.figures.add("http", "1 process", "bare", {"runs/s": limit})
 
 
 async def door_cases(bench: Bench) -> None:
@@ -272,10 +264,12 @@ async def soaks(bench: Bench) -> None:
         (f"drain, {seconds:g} s", partial(soak.soak, place, seconds, soak.by_horae)),
         (f"plan, {seconds / 6:g} s", partial(soak.plans, place, seconds / 6)),
     ):
+        bench.rest()
         early, late = await soaked()
         figures.add("soak", f"{what}, early", "horae", {"runs/s": early})
         figures.add("soak", f"{what}, late", "horae", {"runs/s": late})
     for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):
+        bench.rest()
         early, late = await soak.soak(place, bench.size.held_seconds, drains, is_held=True)
         figures.add("soak", "transaction held open", subject, {"runs/s": late, "part left": late / max(early, 1e-6)})
 
@@ -309,22 +303,32 @@ CASES: dict[str, Case] = {
 ONCE = frozenset({"jobs", "backlog", "history", "soak"})
 
 
-async def run(bench: Bench, cases: Sequence[str]) -> None:
-    """Round by round, so that what disturbs the machine for a while disturbs all of them."""
-    async with bench.place.alone():
-        try:
-            for number in range(1, bench.size.rounds + 1):
-                for name in cases:
+async def run(*benches: Bench) -> None:
+    """Round by round, and case by case in turn, so that what disturbs the machine for a while disturbs all of them."""
+    async with AsyncExitStack() as stack:
+        for bench in benches:
+            await stack.enter_async_context(bench.place.alone())
+            stack.push_async_callback(_wipe, bench)
+        for number in range(1, benches[0].size.rounds + 1):
+            for name in dict.fromkeys(name for bench in benches for name in bench.cases):
+                for bench in (bench for bench in benches if name in bench.cases):
                     if number == 1 or name not in ONCE:
+                        bench.number = number
                         bench.tell(f"round {number} of {bench.size.rounds}: {name} on {bench.place.dialect}")
                         await attempt(bench, name)
-        finally:
-            await bench.place.wipe()
+
+
+async def _wipe(bench: Bench) -> None:
+    try:
+        await bench.place.wipe()
+    except HoraeError as error:
+        bench.figures.fail("bench", bench.place.dialect, f"What was made could not be removed. {error.detail}")
 
 
 async def attempt(bench: Bench, name: str, case: Case | None = None) -> None:
     """A case that cannot be had, or what is done in its place, leaves its reason and lets the others go on."""
     try:
+        bench.rest()
         await (case or CASES[name])(bench)
     except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
         bench.figures.fail(name, bench.place.dialect, f"{type(error).__name__}: {error}")
@@ -332,6 +336,33 @@ async def attempt(bench: Bench, name: str, case: Case | None = None) -> None:
 
 def processes_of(count: int) -> str:
     return f"{count} process{'es' if count > 1 else ''}"
+
+
+async def _beside_bare(
+    bench: Bench,
+    case: str,
+    unit: str,
+    made: Callable[[Store], Awaitable[None]],
+    ours: Measure,
+    limit: Limit | None,
+    shape: str = "",
+) -> None:
+    """Each in a store of its own that is `made` ready, on a server at rest; horae first in one round, last in the
+    next.
+    """
+    sides = ("horae", "bare") if limit else ("horae",)
+    for subject in sides if bench.number % 2 else reversed(sides):
+        bench.rest()
+        async with bench.place.fresh() as store:
+            await made(store)
+            rate = await ours(store) if subject == "horae" else 0.0
+        if limit and subject == "bare":
+            rate = await limit()
+        bench.figures.add(case, shape or bench.place.dialect, subject, {unit: rate})
+
+
+async def _empty(_: Store) -> None:
+    """Nothing is needed."""
 
 
 async def _registered(store: Store, count: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from horae.bench import bare, fill, fleet, growth, walk
 from horae.bench.place import Place
+from horae.core.errors import Unavailable
 from horae.store.store import Store
 from horae.store.trials import EMPTY, WAITING, single
 
@@ -26,6 +27,7 @@ ADDED_AT_ONCE = 10_000
 ADDERS = 3
 PLANNED = 5_000
 LOOK_SECONDS = 0.25
+STUCK_SECONDS = 60.0
 MINUTE = 60.0
 
 Drains = Callable[[Place], AbstractAsyncContextManager[Any]]
@@ -54,6 +56,7 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
     window = min(MINUTE, seconds / 5)
     seen: list[tuple[float, int]] = []
     start, until = 0.0, seconds + window
+    most, moved_at = 0, 0.0
     async with place.fresh() as store:
         await fill.add_jobs(store, JOBS, fill.SIX_HOURS)
         await fill.add_waiting(store, WAITING_AT_LEAST, JOBS)
@@ -62,6 +65,10 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
             async for at, done in _samples(store):
                 seen.append((at, done))
                 start = start or (at if done else 0.0)
+                if done > most:
+                    most, moved_at = done, at
+                elif at - moved_at > STUCK_SECONDS:
+                    raise Unavailable(f"Nothing was drained for {STUCK_SECONDS:g} s.")
                 if is_held and start and at >= start + 2 * window:
                     await held.enter_async_context(_held(place))
                     is_held, until = False, at + seconds

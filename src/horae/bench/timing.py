@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from horae.bench import fill, fleet, marked
 from horae.bench.figures import percentiles
+from horae.bench.orphans import own_folder
 from horae.bench.place import Place
 from horae.core.job import PRIORITY_NUMBER
 from horae.store.database import NOW, Database, Rows
@@ -46,8 +45,8 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
         document = {"schedule": fill.once_at(due_us), "timezone": "UTC"} | ({"jitter": jitter} if jitter else {})
         await fill.add_jobs(store, count, [document], priorities=3)
         await fill.analyze(store)
-    with TemporaryDirectory() as folder:
-        marks = Path(folder) / "marks"
+    with own_folder() as folder:
+        marks = folder / "marks"
         async with fleet.server(place.url, None if jitter else marks), place.beside() as database:
             await _sleep_until(database, due_us + SECOND_US)
             rows = await _done(database, due_us, due_us + 1, count)
@@ -77,11 +76,14 @@ async def idle_now(place: Place, seconds: float, *words: str) -> dict[str, float
     """The same for a store that is there, and processes of these words."""
     seconds = max(1, round(seconds / PERIOD_SECONDS)) * PERIOD_SECONDS
     async with place.counted() as counted, fleet.process(*words, url=place.url) as started:
-        await started.wait_ready() if words == ("serve",) else await asyncio.sleep(WARM_SECONDS)
-        await asyncio.sleep(WARM_SECONDS)
-        before, cpu = await counted.so_far() if counted else 0, started.cpu_seconds
+        if words == ("serve",):  # the others listen to nobody
+            await started.wait_ready()
+        await asyncio.sleep(2 * WARM_SECONDS)
+        before, cpu = await counted.so_far() if counted else 0, started.cpu_seconds() if fleet.HAS_PROC else 0
         await asyncio.sleep(seconds)
-        cost = {"% of a core": 100 * (started.cpu_seconds - cpu) / seconds, "MB": started.megabytes}
+        cost = started.memory()
+        if fleet.HAS_PROC:
+            cost["% of a core"] = 100 * (started.cpu_seconds() - cpu) / seconds
         if counted:
             cost[counted.unit] = (await counted.so_far() - before - 1) / seconds
     return cost

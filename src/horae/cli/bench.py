@@ -73,10 +73,10 @@ def bench(
     size = replace(size, rounds=rounds or size.rounds)
     told = about(size, cases or tuple(CASES)) | {"stopped": False}
     with own_folder() as folder:
-        place = guarded(lambda: Place(url or str(folder / "bench.db")))
-        work = Bench(place, size, figures, lambda told: click.echo(told, err=True))
+        place = guarded(lambda: Place(str(folder / "bench.db") if url is None else url))
+        work = Bench(place, size, figures, lambda told: click.echo(told, err=True), cases or tuple(CASES))
         try:
-            guarded(lambda: run_loop(run(work, cases or tuple(CASES))))
+            guarded(lambda: run_loop(run(work)))
         except KeyboardInterrupt:
             click.echo("Stopped; this is what was measured until then.", err=True)
             told["stopped"] = True
