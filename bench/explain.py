@@ -68,7 +68,7 @@ async def explain(url: str, count: int) -> None:
     hot = trials.HOT["postgres"]
     async with place.fresh() as store:
         alone = [{"schedule": "0 0 1 1 *", "max_concurrency": 1}]
-        await fill.add_jobs(store, GATED_JOBS, alone, is_gated=True)
+        await fill.add_jobs(store, GATED_JOBS, alone)
         await fill.add_waiting(store, GATED, GATED_JOBS)
         daily = [{"schedule": f"{n % 60} {n // 60} * * *"} for n in range(1440)]
         await fill.add_jobs(store, count, daily, start=GATED_JOBS)

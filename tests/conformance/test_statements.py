@@ -159,7 +159,7 @@ def _fitting(value: object, kind: str) -> object:
     """A value that a parameter of this type takes."""
     if not isinstance(value, list):
         return str(value) if kind in ("text", "varchar") else value
-    return value if kind == "text[]" else [1] * len(value)
+    return value if kind == "text[]" else [kind == "bool[]" or 1] * len(value)
 
 
 async def _migrated(url: str) -> None:

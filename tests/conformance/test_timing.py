@@ -9,8 +9,10 @@ import pytest
 from horae.core.document import parse_job
 from horae.core.job import SHARDS, Timing, read_timing
 from horae.ports import Scan
+from horae.store.database import Statement
 from horae.store.jobs import TIMING_AT_MOST, timing_text
 from horae.store.store import Store
+from horae.store.trials import single
 from tests.conformance.conftest import START_US, StoreClock
 from tests.conformance.test_staging import schedule_to
 from tests.conformance.world import TENANT, World, execute
@@ -125,3 +127,50 @@ def test_a_timer_says_all_that_a_planner_needs(said: dict[str, object]) -> None:
     timing = read_timing(text)
     for name in Timing.__struct_fields__:
         assert getattr(timing, name) == getattr(definition, name)
+
+
+async def lines_of(world: World, job: str) -> set[tuple[object, ...]]:
+    names = ("tenant", "queue", "priority", "max_attempts")
+    return {tuple(row[name] for name in names) for row in await world.runs(job)}
+
+
+async def test_a_due_time_becomes_a_run_without_a_look_at_its_job(
+    world: World, store: Store, clock: StoreClock
+) -> None:
+    said = {"queue": "reports", "priority": "HIGH", "retry": {"max_retries": 4}, "delivery": "at_least_once"}
+    job = await world.job(schedule="@every 4s", max_concurrency=1, **said)
+    await execute(store, "UPDATE jobs SET bucket = 'nowhere', group_key = NULL, max_attempts = 9, queue = 'nowhere'")
+
+    await world.plan()
+
+    assert await lines_of(world, job) == {(TENANT, "reports", 1, 5)}
+    rows = await store.database.run(single(Statement("SELECT bucket, group_key, is_once FROM runs")))
+    assert {tuple(row.values()) for row in rows} == {("+reports||1|default", job, False)}
+
+
+@pytest.mark.parametrize("how", ["made", "edited"])
+async def test_a_job_that_an_earlier_release_wrote_waits_in_the_line_of_its_job(
+    how: str, world: World, store: Store, clock: StoreClock
+) -> None:
+    """It knows of timings, and of nothing else in a timer."""
+    job = await world.job(schedule="@every 4s", queue="before", retry={"max_retries": 0})
+    await execute(store, "UPDATE jobs SET queue = 'after', bucket = '-after||2|default', max_attempts = 3")
+    if how == "made":
+        await execute(store, "UPDATE timers SET line_version = NULL, bucket = NULL, max_attempts = NULL")
+    else:
+        await execute(
+            store,
+            """
+            INSERT INTO job_versions (job_id, version, spec, created_us, actor)
+            SELECT job_id, 2, spec, created_us, actor FROM job_versions
+            """,
+        )
+        await execute(store, "UPDATE jobs SET version = 2")
+        await execute(store, "UPDATE timers SET version = 2, timing_version = 2")
+
+    await world.plan()
+
+    assert await lines_of(world, job) == {(TENANT, "after", 2, 3)}
+    await clock.advance(10)
+    (found,) = (await look(store)).timers
+    assert (found.line.bucket, found.is_known) == ("-after||2|default", True)

@@ -9,7 +9,7 @@ import pytest
 from horae.bench.charts import Bar, bars, lines, number_text
 from horae.bench.figures import Figures, Floor, Key, percentiles
 from horae.bench.floors import FLOORS, PEERS, expected
-from horae.bench.growth import SETS, _far_apart
+from horae.bench.growth import SETS, Standing, due_in
 from horae.bench.pictures import draw
 from horae.bench.soak import rate_between
 from horae.bench.table import as_text, grid, short
@@ -199,16 +199,11 @@ def test_the_bounds_are_the_figures_to_reach(place: tuple[str, str, str], agains
     assert found == [bound]
 
 
-@pytest.mark.parametrize("count", [10_000, 100_000, 10_000_000])
-def test_jobs_that_become_due_together_lie_far_apart_and_far_from_the_sets_before(count: int) -> None:
-    sets = [_far_apart(count, number) for number in range(SETS)]
-
-    numbers = sorted(number for each in sets for number in each)
-    assert len(set(numbers)) == 500 * SETS
-    assert numbers[-1] < count
-    apart = min(b - a for a, b in pairwise(numbers))
-    assert apart >= max(1, count // 500 // (2 * SETS))
-    assert all({number % 64 for number in each} == set(range(64)) for each in sets)
+@pytest.mark.parametrize("count", [10_000, 100_000, 1_000_000, 10_000_000])
+def test_among_however_many_jobs_as_many_are_due_together_each_time_later(count: int) -> None:
+    assert {due_in(count, number) for number in range(SETS)} == {500}
+    ends = [Standing(0).until_us(count, number) for number in range(SETS)]
+    assert {b - a for a, b in pairwise(ends)} == {ends[0] + 30_000_000}
 
 
 def test_the_json_has_each_figure_with_its_spread() -> None:

@@ -63,12 +63,15 @@ async def add_jobs(
     tenants: int = 1,
     priorities: int = 1,
     start: int = 0,
-    is_gated: bool = False,
+    spread: trials.Spread | None = None,
 ) -> None:
-    """Number n is the document n modulo their count, and so with its tenant and priority."""
+    """Number n is the document n modulo their count, and so with its tenant and priority. With a `spread` it is due at
+    one of those times first, not when its document says.
+    """
     now_us = await store.now()
+    is_gated = any(document.keys() & {"overlap", "max_concurrency"} for document in documents)
     head = GATED_HEAD if is_gated else HEAD
-    crowd = trials.Crowd(lines_of(documents, now_us), head, is_gated, tenants, priorities, now_us)
+    crowd = trials.Crowd(lines_of(documents, now_us), head, is_gated, tenants, priorities, now_us, spread)
     for first in range(start, start + count, SLICE):
         await store.database.run(trials.add_jobs(first, min(first + SLICE, start + count), crowd))
 

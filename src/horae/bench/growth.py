@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from statistics import median
 from time import perf_counter
 
@@ -9,7 +11,7 @@ from horae.app import new_id
 from horae.bench import fill, walk
 from horae.ports import Ending, Share, WorkerState
 from horae.store.store import Store
-from horae.store.trials import SIZE, make_timers_due, single
+from horae.store.trials import SIZE, Spread, make_timers_due, single, spread_again
 
 DUE = 500
 AHEAD_SECONDS = 15.0
@@ -18,26 +20,55 @@ CLAIM = 500
 TIMES = 10
 TURNS = 9
 SETS = 2 * TURNS
+SLOTS = 20_000
 LEAD_US = 3_600_000_000
 APART_US = 60_000_000
 SHARDS = list(range(64))
 
 
-def standing(month: int) -> list[dict[str, str]]:
-    """Jobs of this benchmark: at some minute of a day that is more than a month away."""
-    return [{"schedule": f"{number} {number % 24} 1 {(month + 1) % 12 + 1} *"} for number in range(60)]
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Jobs that are due in the coming days, as many in each minute: those of a minute lie as far apart as can be, and
+    the more jobs there are, the fewer minutes have 500 of them. Then each is due again months later.
+    """
+
+    first_us: int
+
+    @property
+    def _spread(self) -> Spread:
+        return Spread(self.first_us, SLOTS, APART_US)
+
+    async def add(self, store: Store, count: int, start: int = 0) -> None:
+        month = datetime.fromtimestamp(self.first_us / 1e6, UTC).month
+        months_later = {"schedule": f"0 0 1 {(month + 1) % 12 + 1} *"}
+        await fill.add_jobs(store, count, [months_later], start=start, spread=self._spread)
+
+    async def again(self, store: Store) -> None:
+        """Those that were planned before are due as at the beginning."""
+        await store.database.run(spread_again(self._spread))
+
+    def until_us(self, count: int, number: int) -> int:
+        """How far a planner must look to see this set of so many jobs, and not the next."""
+        return self.first_us + (number + 1) * _minutes(count) * APART_US - APART_US // 2
 
 
-def _far_apart(count: int, number: int) -> range:
-    """One of the sets of jobs that become due together, far apart among all `count`."""
-    due = min(DUE, count // (SETS + 2))
-    step = (count // due - 1) | 1  # odd, so that all shards have their part
-    start = number * (step // SETS or 1)  # the sets too: none finds its pages as the one before has left them
-    return range(start, start + due * step, step)
+async def standing(store: Store) -> Standing:
+    """Much later than all that is measured here."""
+    return Standing(await store.now() // 1_000_000 * 1_000_000 + LEAD_US)
+
+
+def _minutes(count: int) -> int:
+    return max(1, min(DUE, count // (SETS + 2)) * SLOTS // max(count, SLOTS))
+
+
+def due_in(count: int, number: int) -> int:
+    """How many jobs of this set there are."""
+    minutes = _minutes(count)
+    return sum(len(range(slot, count, SLOTS)) for slot in range(number * minutes, (number + 1) * minutes))
 
 
 async def make_due_soon(store: Store, count: int) -> None:
-    await make_these_due(store, _far_apart(count, 0), 0)
+    await make_these_due(store, range(0, count, max(1, count // DUE)), 0)
 
 
 async def make_these_due(store: Store, numbers: range, turn: int) -> None:
@@ -46,37 +77,26 @@ async def make_these_due(store: Store, numbers: range, turn: int) -> None:
     await store.database.run(make_timers_due(numbers, due_us))
 
 
-async def make_sets_due(store: Store, count: int) -> int:
-    """One set after the other, much later than all that is measured here; when the first is due."""
-    first_us = await store.now() // 1_000_000 * 1_000_000 + LEAD_US
-    for number in range(SETS):
-        await store.database.run(make_timers_due(_far_apart(count, number), first_us + number * APART_US))
-    return first_us
-
-
-async def jobs(store: Store, count: int, first_us: int, turn: int) -> dict[str, float]:
+async def jobs(store: Store, count: int, jobs: Standing, turn: int) -> dict[str, float]:
     """Milliseconds to scan and to plan 500 due jobs among all that are registered, each time others that nobody has
     looked at since autovacuum has been there: a scan of some, then more of the same, which find their pages at hand;
     and a plan of others, its own scan included.
     """
     scanned, planned = 2 * turn, 2 * turn + 1
-    due = len(_far_apart(count, scanned))
-    ahead_us = await _ahead_us(store, first_us, scanned)
+    due = due_in(count, scanned)
     scans = []
     for _ in range(TIMES):
+        ahead_us = jobs.until_us(count, scanned) - await store.now()
         started = perf_counter()
         found = await store.due_timers(SHARDS, ahead_us, SCAN)
         scans.append(perf_counter() - started)
         if len(found.timers) != due:
             raise AssertionError(f"{len(found.timers)} of {due} due timers were found")
     await walk.plan_rate(store, due, ahead_us / 1e6)  # out of the way of the others
-    plan = due / await walk.plan_rate(store, due, await _ahead_us(store, first_us, planned) / 1e6)
+    due = due_in(count, planned)
+    ahead_us = jobs.until_us(count, planned) - await store.now()
+    plan = due / await walk.plan_rate(store, due, ahead_us / 1e6)
     return {"scan ms": 1000 * scans[0], "scan again ms": 1000 * median(scans[1:]), "plan ms": 1000 * plan}
-
-
-async def _ahead_us(store: Store, first_us: int, number: int) -> int:
-    """How far a planner must look to see this set, and not the next."""
-    return first_us + number * APART_US + APART_US // 2 - await store.now()
 
 
 async def megabytes(store: Store) -> float:

@@ -7,7 +7,6 @@ import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
@@ -157,23 +156,20 @@ async def grow_jobs(bench: Bench) -> None:
 
 
 async def _grow_jobs(bench: Bench, large: Store, small: Store, beside: Place) -> None:
-    standing = growth.standing(datetime.fromtimestamp(await large.now() / 1e6, UTC).month)
+    jobs = await growth.standing(large)
     least = bench.size.registered[0]
-    await fill.add_jobs(small, least, standing)
+    await jobs.add(small, least)
     for before, count in pairwise((0, *bench.size.registered)):
-        await fill.add_jobs(large, count - before, standing, start=before)
-        sides = []
-        for store, place, among, subject in (
-            (large, bench.place, count, "horae"),
-            (small, beside, least, f"{least:,} jobs"),
-        ):
+        await jobs.add(large, count - before, before)
+        for store, place in ((large, bench.place), (small, beside)):
             await store.database.run(single(EMPTY))
-            sides.append((store, among, subject, await growth.make_sets_due(store, among)))
+            await jobs.again(store)
             await place.vacuum()
         shape = f"{count:,} jobs"
+        sides = [(large, count, "horae"), (small, least, f"{least:,} jobs")]
         for turn in range(growth.TURNS):
-            for store, among, subject, first_us in sides if turn % 2 else reversed(sides):
-                bench.figures.add("growth", shape, subject, await growth.jobs(store, among, first_us, turn))
+            for store, among, subject in sides if turn % 2 else reversed(sides):
+                bench.figures.add("growth", shape, subject, await growth.jobs(store, among, jobs, turn))
         bench.figures.add("growth", shape, "horae", {"database MB": await growth.megabytes(large)})
         if bench.place.dialect == "postgres":
             await growth.make_due_soon(large, count)  # its memory is that of one that has planned
@@ -231,7 +227,7 @@ async def gates(bench: Bench) -> None:
     for shape, rule, jobs in shapes:
         async with bench.place.fresh() as store:
             documents = [document | rule for document in fill.SIX_HOURS]
-            await fill.add_jobs(store, jobs, documents, is_gated=bool(rule))
+            await fill.add_jobs(store, jobs, documents)
             await fill.add_waiting(store, count, jobs)
             await fill.analyze(store)
             rate = await walk.drain_rate(store, count)

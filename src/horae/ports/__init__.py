@@ -36,7 +36,7 @@ from horae.ports.claims import Claimed, ClaimStore, Gated, Limit, Lines, Sealed,
 from horae.ports.executors import Executor, Log, Mover, Outcome, Request
 from horae.ports.fleet import Beat, FleetStore, WorkerState
 from horae.ports.messages import Delivered, Message, MessageStore, Outlook, Sender
-from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Planned, PlanStore, Scan
+from horae.ports.planning import Decision, DueTimer, Leases, LeaseStore, Line, Planned, PlanStore, Scan
 from horae.ports.remote import Ask, Closing, Given, Held, LogPieces, Pace, RemoteStore, RemoteWorkers, State
 from horae.ports.results import Again, Ending, LogChunk, ResultStore, Settled
 from horae.ports.rows import JobPage, JsonObject, Page, StoredRow
@@ -80,6 +80,7 @@ __all__ = [
     "LetterStore",
     "Letters",
     "Limit",
+    "Line",
     "Lines",
     "Log",
     "LogChunk",

@@ -30,9 +30,18 @@ class LeaseStore(Protocol):
     def release_leases(self, owner: str) -> Awaitable[None]: ...
 
 
+class Line(NamedTuple):
+    """Where the runs of a job wait, with whom they are counted, and how often they are tried."""
+
+    bucket: str
+    group_key: str | None
+    max_attempts: int
+    is_once: bool
+
+
 class DueTimer(NamedTuple):
     """`timing` is what of the definition a planner needs, or all of it. If it is not `is_known`, the timer has nothing
-    of it, and a planner should leave it there.
+    of it, nor of the line, and a planner should leave both there.
     """
 
     job_id: str
@@ -42,6 +51,7 @@ class DueTimer(NamedTuple):
     fired: int
     created_us: int
     timing: str
+    line: Line
     called_off: frozenset[int] = frozenset()
     staged: int = 0
     is_known: bool = True

@@ -32,6 +32,7 @@ from horae.store.jobs import (
     encode,
     hold,
     hold_alive,
+    line_of,
     name_conflict,
     names_taken,
     timing_text,
@@ -83,7 +84,8 @@ WHERE job_id = :id
 CHANGE_TIMER = Statement("""
 UPDATE timers
 SET due_us = :due_us, fired = :fired, version = :version, created_us = :created_us, timing_version = :version,
-    timing = :timing
+    timing = :timing, line_version = :version, bucket = :bucket, group_key = :group_key, max_attempts = :max_attempts,
+    is_once = :is_once
 WHERE job_id = :id
 """)
 
@@ -195,6 +197,7 @@ def change(tenant: str, word: str, actor: str, merge: Merge, base_version: int |
         version=version,
         created_us=held.row["created_us"],
         timing=timing_text(resolved),
+        **line_of(resolved, held.id, tenant)._asdict(),
     )
     yield from _write_version(tenant, actor, held, resolved, version)
     before, after = difference(_told(held.definition, version - 1), _told(resolved, version))

@@ -18,7 +18,7 @@ from horae.core.job import PRIORITY_NUMBER, Definition, Timing, bucket_of, group
 from horae.core.run import run_id, scheduled_key
 from horae.core.schedule import Schedule, next_after
 from horae.core.webhooks import Watch
-from horae.ports import NewJob, NewRun
+from horae.ports import Line, NewJob, NewRun
 from horae.store.calendars import USE, use_of, with_calendars
 from horae.store.chains import INSERT_CHAINS, linked, upstream_ids
 from horae.store.database import Note, Row, Statement, Steps, note, transaction
@@ -72,9 +72,12 @@ FROM {rows:v(job_id text, version integer, spec text)}
 """)
 
 INSERT_TIMERS = Statement("""
-INSERT INTO timers (job_id, shard, due_us, version, fired, created_us, timing_version, timing)
-SELECT t.job_id, t.shard, t.due_us, 1, t.fired, :now_us, 1, t.timing
-FROM {rows:t(job_id text, shard integer, due_us bigint, fired integer, timing text)}
+INSERT INTO timers (job_id, shard, due_us, version, fired, created_us, timing_version, timing, line_version, bucket,
+                    group_key, max_attempts, is_once)
+SELECT t.job_id, t.shard, t.due_us, 1, t.fired, :now_us, 1, t.timing, 1, t.bucket, t.group_key, t.max_attempts,
+       t.is_once
+FROM {rows:t(job_id text, shard integer, due_us bigint, fired integer, timing text, bucket text, group_key text,
+             max_attempts integer, is_once boolean)}
 """)
 
 INSERT_LABELS = Statement("""
@@ -255,7 +258,8 @@ def _insert(tenant: str, actor: str, jobs: list[NewJob], now_us: int) -> Steps[N
             due_us = next_after(schedule, due_us) if (definition.max_runs or 2) > 1 else None
         rows.append((job.id, tenant, *columns_of(definition, schedule, job.id, tenant)))
         versions.append((job.id, 1, encode(definition).decode()))
-        timers.append((job.id, shard_of(job.id), due_us, 1 if is_now else 0, timing_text(definition)))
+        line = line_of(definition, job.id, tenant)
+        timers.append((job.id, shard_of(job.id), due_us, 1 if is_now else 0, timing_text(definition), *line))
         labels += [(tenant, f"{key}:{value}", job.id) for key, value in definition.labels.items()]
         chains += [(after.job_id, job.id, after.on) for after in definition.after]
         calendars += use_of(tenant, definition, job.id)
@@ -286,11 +290,17 @@ def columns_of(definition: Definition, schedule: Schedule, job_id: str, tenant: 
         schedule_type(definition, schedule),
         definition.queue,
         PRIORITY_NUMBER[definition.priority],
+        *line_of(definition, job_id, tenant),
+        shard_of(job_id),
+    )
+
+
+def line_of(definition: Definition, job_id: str, tenant: str) -> Line:
+    return Line(
         bucket_of(definition, tenant),
         group_of(definition, job_id, tenant),
         max_attempts(definition),
         definition.delivery == "at_most_once",
-        shard_of(job_id),
     )
 
 

@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 
-from horae.core.job import read_timing
+from horae.core.job import read_bucket, read_timing
 from horae.core.plan import GRACE_US
 from horae.core.run import run_id, scheduled_key
-from horae.ports import Decision, DueTimer, Planned, Scan
+from horae.ports import Decision, DueTimer, Line, Planned, Scan
 from horae.store.database import Query, Row, Statement, Steps, reading, statement, transaction
 from horae.store.jobs import timing_text
 from horae.store.notices import TELL_SKIPPED
 
 # The due timers of the held shards, oldest first. The index is by time, so a long backlog is never sorted. `IS TRUE`
-# keeps PostgreSQL from turning an IN into a join that it then plans as a loop in a loop. A definition is only looked up
-# where the timer does not say all: it was long, or an earlier release wrote it.
-DUE = Statement("""
+# keeps PostgreSQL from turning an IN into a join that it then plans as a loop in a loop. A definition or its job is
+# only looked up where the timer does not say all: it was long, or an earlier release wrote it.
+_OF_JOB = ", ".join(
+    f"CASE WHEN t.is_known THEN t.{name} ELSE (SELECT j.{name} FROM jobs j WHERE j.id = t.job_id) END AS {name}"
+    for name in Line._fields
+)
+DUE = Statement(f"""
 WITH t AS MATERIALIZED (
-    SELECT job_id, shard, due_us, version, fired, created_us, coalesce(timing_version = version, false) AS is_known,
-           CASE WHEN timing_version = version THEN timing END AS timing
+    SELECT job_id, shard, due_us, version, fired, created_us, timing, bucket, group_key, max_attempts, is_once,
+           coalesce(timing_version = version AND line_version = version, false) AS is_known
     FROM timers
     WHERE due_us IS NOT NULL AND due_us <= (SELECT horae_now()) + :ahead_us
-      AND (shard IN (SELECT shard FROM {rows:held(shard integer)})) IS TRUE
+      AND (shard IN (SELECT shard FROM {{rows:held(shard integer)}})) IS TRUE
     ORDER BY due_us
     LIMIT :most
 )
 SELECT t.job_id, t.shard, t.due_us, t.version, t.fired, t.is_known, (SELECT horae_now()) AS now_us,
        COALESCE(t.created_us, (SELECT v.created_us FROM job_versions v WHERE v.job_id = t.job_id AND v.version = 1)
                ) AS created_us,
-       COALESCE(t.timing, (SELECT v.spec FROM job_versions v WHERE v.job_id = t.job_id AND v.version = t.version)
-               ) AS timing,
+       COALESCE(CASE WHEN t.is_known THEN t.timing END,
+                (SELECT v.spec FROM job_versions v WHERE v.job_id = t.job_id AND v.version = t.version)) AS timing,
+       {_OF_JOB},
        EXISTS (SELECT 1 FROM called_off c WHERE c.job_id = t.job_id) AS has_called_off
 FROM t
 """)
@@ -66,22 +72,24 @@ WHERE due_us > (SELECT horae_now()) + :ahead_us
 
 _RUN_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, bucket, group_key, state, due_us, run_at_us,
                    queued_us, available_us, attempt, max_attempts, is_once, token, epoch)"""
-_RUN_VALUES = """slots.id, j.id, j.tenant, slots.version, 'schedule', j.queue, j.priority, j.bucket, j.group_key,
-       'queued', slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0, j.max_attempts, j.is_once, 0,
-       slots.epoch"""
+_RUN_VALUES = """slots.id, slots.job_id, slots.tenant, slots.version, 'schedule', slots.queue, slots.priority,
+       slots.bucket, slots.group_key, 'queued', slots.due_us, slots.run_at_us, horae_now(), slots.run_at_us, 0,
+       slots.max_attempts, slots.is_once, 0, slots.epoch"""
 _SKIP_COLUMNS = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, ended_us,
                     attempt, max_attempts, token, reason, skip_until_us, skip_count)"""
 _SKIP_VALUES = """skips.id, j.id, j.tenant, skips.version, 'schedule', j.queue, j.priority, 'skipped', skips.due_us,
        skips.due_us, horae_now(), horae_now(), 0, j.max_attempts, 0, skips.reason, skips.until_us, skips.count"""
-_SLOTS = "{rows:slots(id text, job_id text, version integer, epoch bigint, due_us bigint, run_at_us bigint)}"
+_SLOTS = """{rows:slots(id text, job_id text, version integer, epoch bigint, due_us bigint, run_at_us bigint,
+                    tenant text, queue text, priority integer, bucket text, group_key text, max_attempts integer,
+                    is_once boolean)}"""
 _SKIPS = """{rows:skips(id text, job_id text, version integer, due_us bigint, until_us bigint, count integer,
                     reason text)}"""
 _CURSORS = """{rows:due(job_id text, shard integer, epoch bigint, due_us bigint, next_us bigint, version integer,
                     fires integer)}"""
 
 # PostgreSQL: one statement, one round trip, so that no scheduler can freeze while it holds a lock. The share lock on
-# the lease makes a takeover wait for us, and us for a takeover. Timers and jobs by their key and by nothing else: the
-# index by time holds a whole crowd under one value, and `OFFSET 0` keeps the planner from joining all of the jobs.
+# the lease makes a takeover wait for us, and us for a takeover. Timers by their key and by nothing else: the index by
+# time holds a whole crowd under one value. Jobs are not looked at: each is one or two pages of a table that is large.
 PLAN = Statement(f"""
 WITH lease AS MATERIALIZED (
     SELECT l.shard, l.epoch
@@ -99,7 +107,6 @@ WITH lease AS MATERIALIZED (
     INSERT INTO runs {_RUN_COLUMNS}
     SELECT {_RUN_VALUES}
     FROM {_SLOTS}
-    CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.id = slots.job_id OFFSET 0) AS j
     WHERE (slots.job_id IN (SELECT m.job_id FROM m)) IS TRUE
     ON CONFLICT (id) DO NOTHING
     RETURNING 1
@@ -133,7 +140,6 @@ OPEN = Statement(f"""
 INSERT INTO runs {_RUN_COLUMNS}
 SELECT {_RUN_VALUES}
 FROM {_SLOTS}
-JOIN jobs j ON j.id = slots.job_id
 WHERE true
 ON CONFLICT (id) DO NOTHING
 RETURNING 1
@@ -150,8 +156,11 @@ RETURNING reason, skip_count
 
 KEEP_TIMINGS = Statement("""
 UPDATE timers
-SET created_us = looked_up.created_us, timing_version = looked_up.version, timing = looked_up.timing
-FROM {rows:looked_up(job_id text, version integer, created_us bigint, timing text)}
+SET created_us = looked_up.created_us, timing_version = looked_up.version, timing = looked_up.timing,
+    line_version = looked_up.version, bucket = looked_up.bucket, group_key = looked_up.group_key,
+    max_attempts = looked_up.max_attempts, is_once = looked_up.is_once
+FROM {rows:looked_up(job_id text, version integer, created_us bigint, timing text, bucket text, group_key text,
+                     max_attempts integer, is_once boolean)}
 WHERE timers.job_id = looked_up.job_id AND timers.version = looked_up.version
 """)
 
@@ -200,7 +209,8 @@ def keep_timings(timers: list[DueTimer]) -> Steps[None]:
     """Those that an earlier release wrote need not be looked up the next time."""
     yield KEEP_TIMINGS(
         looked_up=[
-            (timer.job_id, timer.version, timer.created_us, timing_text(read_timing(timer.timing))) for timer in timers
+            (timer.job_id, timer.version, timer.created_us, timing_text(read_timing(timer.timing)), *timer.line)
+            for timer in timers
         ]
     )
 
@@ -219,13 +229,21 @@ def _query(plan: Statement, owner: str, decisions: list[Decision]) -> Query:
         timer, plan_ = decision.timer, decision.plan
         job = timer.job_id
         cursors.append((job, timer.shard, decision.epoch, timer.due_us, plan_.next_us, timer.version, len(plan_.slots)))
+        place = _place(timer.line.bucket)
         for slot in plan_.slots:
             id_ = run_id(job, scheduled_key(slot.due_us), slot.due_us)
-            slots.append((id_, job, timer.version, decision.epoch, slot.due_us, slot.run_at_us))
+            slots.append((id_, job, timer.version, decision.epoch, slot.due_us, slot.run_at_us, *place, *timer.line))
         for skip in plan_.skips:
             id_ = run_id(job, scheduled_key(skip.from_us), skip.from_us)
             skips.append((id_, job, timer.version, skip.from_us, skip.until_us, skip.count, skip.reason))
     return plan(owner=owner, due=cursors, slots=slots, skips=skips)
+
+
+@lru_cache(10_000)
+def _place(bucket: str) -> tuple[str, str, int]:
+    """Tenant, queue and priority of those who wait there."""
+    line = read_bucket(bucket)
+    return line.tenant, line.queue, line.priority
 
 
 def _timer(row: Row, called_off: frozenset[int], staged: int) -> DueTimer:
@@ -237,6 +255,7 @@ def _timer(row: Row, called_off: frozenset[int], staged: int) -> DueTimer:
         row["fired"],
         row["created_us"],
         row["timing"],
+        Line(row["bucket"], row["group_key"], row["max_attempts"], bool(row["is_once"])),
         called_off,
         staged,
         bool(row["is_known"]),

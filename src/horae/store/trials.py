@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from horae.ports import Claimed, Decision, Ending, Lines, Planned, Scan, Settled, Share
 from horae.store import claims, jobs, plans, results
@@ -25,15 +25,16 @@ WITH RECURSIVE numbers(n) AS (
 _JOB_ID = "'bench-' || CAST(:first_job + n AS TEXT)"
 _TENANT = "CASE WHEN :tenants > 1 THEN 'tenant-' || CAST(n % :tenants AS TEXT) ELSE 'default' END"
 _PRIORITY = "CASE WHEN :priorities > 1 THEN 1 + n % :priorities ELSE 2 END"
+_BUCKET = f":head || CAST({_PRIORITY} AS TEXT) || '|' || {_TENANT}"
+_GROUP = f"CASE WHEN :is_gated THEN {_JOB_ID} END"
 _LINES = "{rows:line(k integer, spec text, timing text, due_us bigint)}"
 
 ADD_JOBS = Statement(f"""
 INSERT INTO jobs (id, tenant, name, version, state, type, kind, queue, priority, bucket, group_key, max_attempts,
                   is_once, shard, created_us, updated_us)
 {_NUMBERS}
-SELECT {_JOB_ID}, {_TENANT}, {_JOB_ID}, 1, 'active', 'noop', 'cron', 'default', {_PRIORITY},
-       :head || CAST({_PRIORITY} AS TEXT) || '|' || {_TENANT}, CASE WHEN :is_gated THEN {_JOB_ID} END, 1, false, n % 64,
-       :now_us, :now_us
+SELECT {_JOB_ID}, {_TENANT}, {_JOB_ID}, 1, 'active', 'noop', 'cron', 'default', {_PRIORITY}, {_BUCKET}, {_GROUP}, 1,
+       false, n % 64, :now_us, :now_us
 FROM numbers
 """)
 
@@ -46,9 +47,11 @@ JOIN {_LINES} ON line.k = n % :lines
 """)
 
 ADD_TIMERS = Statement(f"""
-INSERT INTO timers (job_id, shard, due_us, version, fired, created_us, timing_version, timing)
+INSERT INTO timers (job_id, shard, due_us, version, fired, created_us, timing_version, timing, line_version, bucket,
+                    group_key, max_attempts, is_once)
 {_NUMBERS}
-SELECT {_JOB_ID}, n % 64, line.due_us, 1, 0, :now_us, 1, line.timing
+SELECT {_JOB_ID}, n % 64, CASE WHEN :times > 0 THEN :from_us + n % :times * :apart_us ELSE line.due_us END, 1, 0,
+       :now_us, 1, line.timing, 1, {_BUCKET}, {_GROUP}, 1, false
 FROM numbers
 JOIN {_LINES} ON line.k = n % :lines
 """)
@@ -80,6 +83,13 @@ MAKE_DUE = Statement("""
 UPDATE timers
 SET due_us = :due_us
 WHERE job_id IN (SELECT id FROM {rows:chosen(id text)})
+""")
+
+# Those that are due after all of these times.
+SPREAD_AGAIN = Statement("""
+UPDATE timers
+SET due_us = :from_us + (CAST(substr(job_id, 7) AS BIGINT) - :first_job) % :times * :apart_us
+WHERE due_us > CAST(:from_us AS BIGINT) + CAST(:times AS BIGINT) * CAST(:apart_us AS BIGINT)
 """)
 
 ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite="ANALYZE")
@@ -143,6 +153,14 @@ HOT = {
 }
 
 
+class Spread(NamedTuple):
+    """Job number n is due at the time n modulo their count: so many of them, so far apart."""
+
+    from_us: int = 0
+    times: int = 0
+    apart_us: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Crowd:
     """Jobs that are alike: `lines` are number, definition, timing and first due time, `head` how their waiting lines
@@ -155,6 +173,7 @@ class Crowd:
     tenants: int
     priorities: int
     now_us: int
+    spread: Spread | None = None
 
 
 @transaction
@@ -165,7 +184,7 @@ def add_jobs(first: int, until: int, crowd: Crowd) -> Steps[None]:
     alike = {"head": crowd.head, "is_gated": crowd.is_gated, "tenants": crowd.tenants, "priorities": crowd.priorities}
     yield ADD_JOBS(**slice_, **alike, now_us=crowd.now_us)
     yield ADD_VERSIONS(**of_lines, now_us=crowd.now_us)
-    yield ADD_TIMERS(**of_lines, now_us=crowd.now_us)
+    yield ADD_TIMERS(**of_lines, **alike, **(crowd.spread or Spread())._asdict(), now_us=crowd.now_us)
 
 
 @transaction
@@ -181,6 +200,11 @@ def add_finished(first: int, until: int, jobs: int, from_us: int, step_us: int) 
 @transaction
 def make_timers_due(numbers: Iterable[int], due_us: int) -> Steps[None]:
     yield MAKE_DUE(chosen=[(f"bench-{FIRST_JOB + number}",) for number in numbers], due_us=due_us)
+
+
+@transaction
+def spread_again(spread: Spread) -> Steps[None]:
+    yield SPREAD_AGAIN(**spread._asdict(), first_job=FIRST_JOB)
 
 
 def single(query: Statement, **params: Any) -> Transaction[Rows]:
