@@ -396,7 +396,7 @@ def expected(case: str) -> set[Any]:
         "jobs": {
             (f"{n} jobs", unit)
             for n in ("500", "1,000")
-            for unit in ("scan ms", "scan again ms", "plan ms", "database MB", "scheduler MB", "host MB")
+            for unit in ("first scan ms", "scan ms", "plan ms", "database MB", "scheduler MB", "host MB")
         },
         "backlog": {("500 waiting", unit) for unit in ("look ms", "claim ms", "settle ms")},
         "history": {(f"{n} finished", "settle ms") for n in ("0", "500")},
