@@ -138,7 +138,7 @@ class Stage:
         with (self._home / "log").open("ab") as log:
             started = [
                 subprocess.Popen(
-                    [self._python, self._script, "work", case],
+                    [self._python, self._script, "work", case, str(count)],
                     env=self._environment,
                     cwd=self._home,
                     stdout=log,

@@ -22,7 +22,9 @@ def mark():
 
 
 def main(fill, work):
-    """`fill COUNT [DUE]` queues jobs, due at a time or at once; `work CASE` is one worker until it is stopped."""
+    """`fill COUNT [DUE]` queues jobs, due at a time or at once; `work CASE COUNT` is one of so many workers until it is
+    stopped.
+    """
     if sys.argv[1] == "work":
         work()
         return

@@ -1,15 +1,16 @@
-"""pgqueuer: batches of 500 on asyncpg and uvloop."""
+"""pgqueuer on asyncpg and uvloop: one worker alone with a pool of connections, two with one each; batches of 500, of
+1,000 for a crowd. Each was tried in all cases, see docs/performance.md.
+"""
 
 import asyncio
+import sys
 from datetime import timedelta
 from time import time
 
 import asyncpg
 import uvloop
 from marks import POSTGRES, main, mark
-from pgqueuer import AsyncpgDriver, Queries, QueueManager
-
-BATCH = 500
+from pgqueuer import AsyncpgDriver, AsyncpgPoolDriver, Queries, QueueManager
 
 
 async def fill(count, due):
@@ -28,14 +29,18 @@ async def fill(count, due):
 
 
 async def work():
-    connection = await asyncpg.connect(POSTGRES)
-    manager = QueueManager(Queries(AsyncpgDriver(connection)))
+    case, workers = sys.argv[2:]
+    if workers == "1":
+        driver = AsyncpgPoolDriver(await asyncpg.create_pool(POSTGRES, min_size=4, max_size=8))
+    else:
+        driver = AsyncpgDriver(await asyncpg.connect(POSTGRES))
+    manager = QueueManager(Queries(driver))
 
     @manager.entrypoint("noop")
     async def noop(job):
         mark()
 
-    await manager.run(batch_size=BATCH, dequeue_timeout=timedelta(seconds=1))
+    await manager.run(batch_size=1000 if case == "herd" else 500, dequeue_timeout=timedelta(seconds=1))
 
 
 main(lambda count, due: asyncio.run(fill(count, due)), lambda: uvloop.run(work()))
