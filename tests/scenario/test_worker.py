@@ -360,7 +360,7 @@ class Failing:
 
 @virtual
 async def test_a_run_whose_claim_was_lost_is_found_by_a_worker_that_claims_all_the_time() -> None:
-    async with Horae(worker_slots=200) as horae:
+    async with Horae(worker_slots=2) as horae:
         await horae.advance(1)
         real, calls = horae.store.claim, 0
 
@@ -370,13 +370,15 @@ async def test_a_run_whose_claim_was_lost_is_found_by_a_worker_that_claims_all_t
             claimed = await real(worker, shares)
             if calls == 1:
                 raise Unavailable("the answer was lost")
-            await asyncio.sleep(1)  # there is always one under way
+            await asyncio.sleep(1.0037)  # there is always one under way
             return claimed
 
         horae.store.claim = claim  # type: ignore[method-assign]
         await horae.create({"name": "lost", "type": "noop"})
-        await horae.create({"name": "busy", "type": "noop", "schedule": "* * * * * *", "jitter": "1s"})
+        await horae.create({"name": "busy", "type": "noop", "priority": "LOW"})
         await horae.run("lost")
+        await horae.advance(0.1)
+        await horae.commands.runs.trigger(horae.caller, "busy", [RunRequest()] * 100, None)
         await horae.advance(30)
 
         assert [run["status"] for run in await horae.runs("lost")] == ["SUCCEEDED"]
