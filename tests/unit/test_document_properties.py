@@ -120,7 +120,7 @@ good = st.fixed_dictionaries(
         ),
         "payload": payloads,
         "priority": st.sampled_from(["high", "LOW", "normal", 1, 2, 3]),
-        "queue": st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True),
+        "queue": st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True).filter(lambda name: name.strip(".")),
         "timeout": durations,
         "retry": st.fixed_dictionaries(
             {},
