@@ -15,7 +15,7 @@ from horae.core.timeguard import TimeGuard
 from horae.ports import Again, Claimed, Ending, Share
 from horae.store import results
 from horae.store.database import Rows, Statement, Steps, Transaction
-from horae.store.gates import CANDIDATES, PUT_ASIDE
+from horae.store.gates import CANDIDATES, LINES_AT_ONCE, PUT_ASIDE
 from horae.store.store import Store
 from horae.worker.lines import SHUT_SECONDS, Lines
 from tests.conformance.conftest import StoreClock
@@ -399,13 +399,18 @@ async def test_gated_lines_of_lower_priority_get_their_part(world: World, store:
 
 async def test_every_gated_line_gets_its_turn_however_many_there_are(world: World, store: Store) -> None:
     await world.worker()
-    jobs = [await world.job(max_concurrency=1000, queue=f"q{number:02d}") for number in range(60)]
+    urgent = [
+        await world.job(max_concurrency=1000, queue=f"q{n:02d}", priority="HIGH") for n in range(LINES_AT_ONCE + 5)
+    ]
+    last = await world.job(max_concurrency=1000, queue="z", priority="LOW")
+    await world.run_now(last)
     lines = Lines(store, TimeGuard())
     served = set()
 
-    for n in range(12):
-        for job in jobs:
-            await world.run_now(job, str(n))
-        served |= {run.job_id for run in await taken(lines, 60)}
+    for n in range(10):
+        for job in urgent:
+            for number in range(2):
+                await world.run_now(job, f"{n}-{number}")
+        served |= {run.job_id for run in await taken(lines, len(urgent) + 10)}
 
-    assert served == set(jobs)
+    assert served == {*urgent, last}

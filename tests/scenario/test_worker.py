@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -295,14 +294,10 @@ async def test_of_many_slots_those_behind_the_gate_get_as_many_as_their_priority
         await horae.create({"name": "high", "type": "noop", "priority": "HIGH", "max_concurrency": 1000})
         await horae.create({"name": "low", "type": "noop", "priority": "LOW"})
         await horae.advance(1)
-        started: Counter[str] = Counter()
-        worker = horae.nodes[0].worker
-        assert worker is not None
         for name in ("high", "low"):
             await horae.commands.runs.trigger(horae.caller, name, [RunRequest()] * 600, None)
         await horae.advance(0.3)
-        for run in await horae.store.database.run(single(RUNNING_JOBS)):
-            started[run["name"]] = run["n"]
+        started = {row["name"]: row["n"] for row in await horae.store.database.run(single(RUNNING_JOBS))}
 
         assert started == {"high": 450, "low": 50}
 
