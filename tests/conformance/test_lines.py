@@ -32,7 +32,7 @@ async def test_a_claim_begins_at_the_head_that_was_seen(world: World, store: Sto
     assert seen is not None
 
     with count_queries(store) as asked:
-        assert len(await lines.take("w1", lines.share_out(seen.due, 10)[0])) == 1
+        assert len(await store.claim("w1", lines.share_out(seen.due, 10)[0])) == 1
 
     (claim,) = [query.params for query in asked if query.statement in (CLAIM, LINE)]
     from_us = claim["share"][0].from_us if "share" in claim else claim["from_us"]

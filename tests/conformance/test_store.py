@@ -11,6 +11,7 @@ from horae.core.errors import Conflict
 from horae.core.job import After, Definition
 from horae.core.run import run_id, scheduled_key
 from horae.ports import Asked, LogChunk, NewJob, NewRun, Once, Share
+from horae.scheduler.planner import BESIDE_SECONDS, POLL_SECONDS
 from horae.store.database import Steps, Transaction
 from horae.store.results import end_waiting
 from horae.store.store import Store
@@ -308,7 +309,7 @@ async def test_who_plans_sees_the_shards_that_another_left(store: Store) -> None
     assert len(two.shards.held) == 32
     seen.clear()
 
-    await two.planner.tick()
+    assert await two.planner.tick() == BESIDE_SECONDS
     assert seen == []
 
     await one.shards.stop()
@@ -317,7 +318,7 @@ async def test_who_plans_sees_the_shards_that_another_left(store: Store) -> None
     assert seen == ["free"]
 
     await two.shards.tick()
-    await two.planner.tick()
+    assert await two.planner.tick() == POLL_SECONDS
     assert len(two.shards.held) == 64
     assert seen == ["free"]
 

@@ -29,18 +29,21 @@ WAIT_SECONDS = 30.0
 STOP_SECONDS = 40.0
 ANSWER_SECONDS = 60.0
 MOST_BYTES = 10_000_000
+SLOTS = 500
+# As many as pgqueuer takes at once at its best.
+CROWD_SLOTS = 1000
 HAS_PROC = Path("/proc/self/stat").exists()
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    def __init__(self, words: tuple[str, ...], url: str, port: int, module: tuple[str, ...]) -> None:
+    def __init__(self, words: tuple[str, ...], url: str, port: int, module: tuple[str, ...], slots: int) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("HORAE_")}
         given = {
             "HORAE_DATABASE_URL": url,
             "HORAE_ADMIN_KEY": KEY,
             "HORAE_SECRET_KEY": SECRET,
-            "HORAE_WORKER_SLOTS": "500",
+            "HORAE_WORKER_SLOTS": str(slots),
             "HORAE_PORT": str(port),
         }
         self.base = f"http://127.0.0.1:{port}"
@@ -109,8 +112,10 @@ class Process:
 
 
 @asynccontextmanager
-async def process(*words: str, url: str, module: tuple[str, ...] = ("horae",)) -> AsyncIterator[Process]:
-    started = Process(words, url, _free_port(), module)
+async def process(
+    *words: str, url: str, module: tuple[str, ...] = ("horae",), slots: int = SLOTS
+) -> AsyncIterator[Process]:
+    started = Process(words, url, _free_port(), module, slots)
     try:
         yield started
     finally:
@@ -118,10 +123,10 @@ async def process(*words: str, url: str, module: tuple[str, ...] = ("horae",)) -
 
 
 @asynccontextmanager
-async def server(url: str, marks: Path | None = None) -> AsyncIterator[Process]:
+async def server(url: str, marks: Path | None = None, slots: int = SLOTS) -> AsyncIterator[Process]:
     """All roles in one process, and ready. With `marks`, its no-ops leave the time of their start there."""
     module = ("horae.bench.marked", str(marks)) if marks else ("horae",)
-    async with process("serve", url=url, module=module) as started:
+    async with process("serve", url=url, module=module, slots=slots) as started:
         await started.wait_ready()
         yield started
 

@@ -47,7 +47,8 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
         await fill.analyze(store)
     with own_folder() as folder:
         marks = folder / "marks"
-        async with fleet.server(place.url, None if jitter else marks), place.beside() as database:
+        server = fleet.server(place.url, None if jitter else marks, fleet.CROWD_SLOTS)
+        async with server, place.beside() as database:
             await _sleep_until(database, due_us + SECOND_US)
             rows = await _done(database, due_us, due_us + 1, count)
             due_here_us = due_us + system_now_us() - await _now(database)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from horae.core.compiled import schedule_of
-from horae.core.job import read_timing
+from horae.core.job import SHARDS, read_timing
 from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
@@ -19,8 +19,9 @@ AT_ONCE = 1000
 # A backlog is planned in two lanes, each with half of the shards: the database works on one while we think about the
 # other.
 LANES = 2
-# Also how soon the shards of one that left are seen, which must be taken over within a second.
-POLL_SECONDS = 0.9
+POLL_SECONDS = 1.0
+# Beside others: the shards of one that leaves must be taken over within a second.
+BESIDE_SECONDS = 0.5
 HELD_SECONDS = 0.5
 # Most due times are whole seconds, and so is the moment at which they come into sight: by this part of the look-ahead
 # later, what is due right then has started.
@@ -86,10 +87,11 @@ class Planner:
                 return 0.05  # an edit or a new owner came between; look again
         if len(scan.timers) == AT_ONCE:
             return 0.0
+        poll_seconds = POLL_SECONDS if len(self._shards.held) == SHARDS else BESIDE_SECONDS
         if scan.next_us is None:
-            return POLL_SECONDS
+            return poll_seconds
         in_sight_us = scan.next_us - round(self._ahead_us * (1 - AFTER_THE_CROWD))
-        return min(POLL_SECONDS, max(0.0, (in_sight_us - scan.now_us) / 1e6))
+        return min(poll_seconds, max(0.0, (in_sight_us - scan.now_us) / 1e6))
 
     def _decide(self, timers: list[DueTimer], held: dict[int, int], now_us: int) -> list[Decision]:
         horizon_us = now_us + self._ahead_us

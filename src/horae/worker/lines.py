@@ -80,9 +80,6 @@ class Lines:
         self._turn += 1
         return [each for each in shares if each.bucket not in checked], gated[first:] + gated[:first]
 
-    async def take(self, worker: str, shares: list[Share]) -> list[Claimed]:
-        return await self._store.claim(worker, shares)
-
     async def take_gated(self, worker: str, shares: list[Share]) -> list[Claimed]:
         gated = await self._store.claim_gated(worker, shares, sum(each.n for each in shares))
         due_times_skipped({"overlap_skipped": gated.skipped})

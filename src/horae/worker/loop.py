@@ -38,7 +38,7 @@ BUSY_SECONDS = 0.01
 # Slots that become free within this time are filled by one claim.
 GATHER_SECONDS = 0.004
 CANCEL_SECONDS = 1.0
-CLAIM_AT_ONCE = 500
+CLAIM_AT_ONCE = 1000
 # More than this is claimed in two lanes abreast.
 PART = 100
 # While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
@@ -182,10 +182,10 @@ class Worker:
         """Who goes through the gate keeps nobody else waiting, not even when it fails."""
         plain, gated = self._lines.share_out(due, room)
         if gated:
-            lanes = [self._claim_and_start(self._lines.take, part) for part in _parts(plain)]
+            lanes = [self._claim_and_start(self._store.claim, part) for part in _parts(plain)]
             return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
         if room <= PART:
-            return await self._claim_and_start(self._lines.take, plain)
+            return await self._claim_and_start(self._store.claim, plain)
         half = room // 2
         return sum(await abreast(self._lane(due, room - half), self._lane(due, half)))
 
@@ -197,7 +197,7 @@ class Worker:
         taken = 0
         while True:
             plain, _ = self._lines.share_out(due, room)
-            taken += await self._claim_and_start(self._lines.take, plain)
+            taken += await self._claim_and_start(self._store.claim, plain)
             await asyncio.sleep(0)  # they run
             await asyncio.sleep(0)  # and their places are free
             has_more = self._more and clock() <= self._look_again_at

@@ -160,7 +160,7 @@ class RemoteWorkers:
             return [], seen.seconds_to_next
         hit("claim.before_commit")
         plain, gated = self._lines.share_out(seen.due, room)
-        claimed = await self._lines.take(worker, plain) if plain else []
+        claimed = await self._store.claim(worker, plain) if plain else []
         try:
             claimed += await self._lines.take_gated(worker, gated) if gated else []
         except Unavailable:
