@@ -199,6 +199,48 @@ async def test_a_lane_goes_on_while_the_claim_of_the_other_takes_its_time() -> N
 
 
 @virtual
+async def test_a_lane_goes_on_while_the_other_looks_which_lines_wait() -> None:
+    async with Horae(worker_slots=200) as horae:
+        await _with_crowd(horae)
+        await horae.advance(5)
+        Claims(horae, lambda _: asyncio.sleep(0.03))
+        looks = 0
+        look = horae.store.waiting_lines
+
+        async def late(prefixes: list[str]) -> Any:
+            nonlocal looks
+            lines = await look(prefixes)
+            looks += any(line.head_us <= lines.now_us for line in lines.waiting)
+            await asyncio.sleep(60 if looks == 2 else 0)
+            return lines
+
+        horae.store.waiting_lines = late  # type: ignore[method-assign]
+        await horae.advance(7)
+
+        assert (looks, await _states(horae)) == (2, {"succeeded": 600})
+
+
+@virtual
+async def test_a_pause_that_comes_while_the_rules_are_read_holds() -> None:
+    async with Horae() as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        limits = horae.store.limits
+
+        async def read_before() -> Any:
+            before = await limits()
+            horae.store.limits = limits  # type: ignore[method-assign]
+            await horae.commands.fleet.change_queue(horae.caller, "default", {"is_paused": True}, None)
+            horae.nodes[0].rules_changed()
+            return before
+
+        horae.store.limits = read_before  # type: ignore[method-assign]
+        await horae.run("a")
+        await horae.advance(5)
+
+        assert [run["status"] for run in await horae.runs("a")] == ["QUEUED"]
+
+
+@virtual
 async def test_lanes_stop_when_their_queue_is_paused() -> None:
     async with Horae(worker_slots=200) as horae:
         await _with_crowd(horae)

@@ -45,6 +45,7 @@ class Lines:
         self._limits: dict[tuple[str, str], Limit] = {}
         self._weights: dict[str, int] = {}
         self._limits_at = float("-inf")
+        self._changes = 0
         self._heads: dict[str, int] = {}
         self._shut: dict[str, float] = {}
         self._turn = 0
@@ -103,13 +104,17 @@ class Lines:
 
     def forget_limits(self) -> None:
         self._limits_at = float("-inf")
+        self._changes += 1
 
     async def _refresh_limits(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._limits_at >= LIMITS_SECONDS:
+        """Again, if they changed while they were read: who was told so counts on it."""
+        clock = asyncio.get_running_loop().time
+        while clock() - self._limits_at >= LIMITS_SECONDS:
+            changes = self._changes
             self._limits = {(limit.tenant, limit.queue): limit for limit in await self._store.limits()}
             self._weights = {tenant: limit.weight for (tenant, queue), limit in self._limits.items() if not queue}
-            self._limits_at = now
+            if changes == self._changes:
+                self._limits_at = clock()
 
 
 def prefixes_of(queues: Iterable[str], needs: Iterable[str]) -> list[str]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple, Protocol
 
 from horae.core.errors import Unavailable
@@ -119,6 +120,7 @@ class Worker:
         self._look_again_at = 0.0
         self._seen: Seen | None = None
         self._asked = 0
+        self._is_abreast = False
         self._under_way: set[object] = set()
         self._suspects: _Suspects | None = None
         self._is_draining = False
@@ -148,21 +150,34 @@ class Worker:
             return BUSY_SECONDS * 5
         if room <= 0:
             return BUSY_SECONDS if self._is_behind else POLL_SECONDS  # the end of a run wakes us, that of a settle not
-        now = asyncio.get_running_loop().time()
-        if not self._more or now > self._look_again_at:
-            worker, self._more = self.id, []
-            seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
-            if seen is None:
-                return HELD_SECONDS
-            if worker != self.id:
-                return 0.0  # given up meanwhile, and the new one has not said yet that it is there
-            self._seen = seen
-            if not seen.due:
-                return seen.seconds_to_next
-            looked = asyncio.get_running_loop().time()
-            self._more, self._look_again_at = seen.due, looked + max(LOOK_SECONDS, looked - now)
-        claimed = await self._claim(self._more, room)
+        if (delay := await self._look()) is not None:
+            return delay
+        claimed = await self._claim(room)
         return 0.0 if claimed else BUSY_SECONDS
+
+    async def _look(self) -> float | None:
+        """Which lines have something due, unless that is known. If none has: in how many seconds to ask again."""
+        clock = asyncio.get_running_loop().time
+        began, worker = clock(), self.id
+        if self._more and began <= self._look_again_at:
+            return None
+        self._look_again_at = inf  # the other lane goes on with what is known
+        try:
+            seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
+        except BaseException:
+            self._more = []
+            raise
+        if worker != self.id:
+            return 0.0  # given up meanwhile, and the new one has not said yet that it is there
+        self._more = seen.due if seen is not None else []
+        if seen is None:
+            return HELD_SECONDS
+        self._seen = seen
+        if not seen.due:
+            return seen.seconds_to_next
+        looked = clock()
+        self._look_again_at = looked + max(LOOK_SECONDS, looked - began)
+        return None
 
     async def read_ahead(self) -> float:
         """Gets ready for what comes soon, while nothing is due."""
@@ -178,31 +193,39 @@ class Worker:
         self._more = []
         self._lines.forget_limits()
 
-    async def _claim(self, due: list[tuple[str, Bucket]], room: int) -> int:
+    async def _claim(self, room: int) -> int:
         """Who goes through the gate keeps nobody else waiting, not even when it fails."""
-        plain, gated = self._lines.share_out(due, room)
+        plain, gated = self._lines.share_out(self._more, room)
         if gated:
             lanes = [self._claim_and_start(self._store.claim, part) for part in _parts(plain)]
             return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
         if room <= PART:
             return await self._claim_and_start(self._store.claim, plain)
         half = room // 2
-        return sum(await abreast(self._lane(due, room - half), self._lane(due, half)))
+        self._is_abreast = self._store.is_parallel
+        return sum(await abreast(self._lane(room - half), self._lane(half)))
 
-    async def _lane(self, due: list[tuple[str, Bucket]], room: int) -> int:
-        """One of two: what it claimed starts while the database works for the other. It goes on by itself while lines
-        give all that it asks for and runs are over as soon as they have started.
+    async def _lane(self, room: int) -> int:
+        """One of two: what it claimed starts while the database works for the other. Both go on by themselves while
+        lines give something and runs are over as soon as they have started; neither waits for the other to look.
         """
-        clock = asyncio.get_running_loop().time
-        taken = 0
-        while True:
-            plain, _ = self._lines.share_out(due, room)
-            taken += await self._claim_and_start(self._store.claim, plain)
-            await asyncio.sleep(0)  # they run
-            await asyncio.sleep(0)  # and their places are free
-            has_more = self._more and clock() <= self._look_again_at
-            if not has_more or self._room < room or not self._store.is_parallel:
-                return taken
+        taken, worker = 0, self.id
+        try:
+            while True:
+                plain, gated = self._lines.share_out(self._more, room)
+                if gated or not plain:
+                    return taken
+                claimed = await self._claim_and_start(self._store.claim, plain)
+                taken += claimed
+                await asyncio.sleep(0)  # they run
+                await asyncio.sleep(0)  # and their places are free
+                if worker != self.id or not (claimed and self._is_abreast):
+                    return taken
+                if await self._look() is not None or self._room < room:
+                    return taken
+                room = max(room, min(self._room, self._settings.slots // 2, CLAIM_AT_ONCE // 2))
+        finally:
+            self._is_abreast = False
 
     async def _claim_and_start(self, take: Take, shares: list[Share]) -> int:
         if self._is_draining:
