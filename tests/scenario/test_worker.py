@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 from horae.commands.runs import RunRequest
 from horae.core.errors import Unavailable
+from horae.core.timeguard import TimeGuard
 from horae.ports import Again, Claimed, Ending, Gated, Log, Outcome, Request, Settled, Share
 from horae.store.database import Statement
 from horae.store.trials import single
 from horae.testing import Horae, virtual
+from horae.worker.lines import Lines
 from tests.scenario.rows import rows_of
 
 STATES = Statement("""
@@ -221,6 +224,31 @@ async def test_a_lane_goes_on_while_the_other_looks_which_lines_wait() -> None:
 
 
 @virtual
+async def test_a_lane_whose_turn_it_is_at_the_gate_does_not_give_it_away() -> None:
+    async with Horae(worker_slots=200) as horae:
+        for n in range(300):
+            await horae.create({"name": f"j{n}", "type": "noop", "schedule": "@hourly"})
+        await horae.create({"name": "gated", "type": "noop", "schedule": "@hourly", "overlap": "queue"})
+        await horae.advance(3590)
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        lines, turns = worker._lines, 0
+        share_out = lines.share_out
+
+        def shifted(due: Any, room: int) -> Any:
+            """Whoever begins sees no gate, and both of its lanes do."""
+            nonlocal turns
+            turns += 1
+            plain, gated = share_out(due, room)
+            return (plain, gated) if turns % 3 != 1 else (plain or gated, [])
+
+        lines.share_out = shifted  # type: ignore[method-assign]
+        await horae.advance(20)
+
+        assert await _states(horae) == {"succeeded": 301}
+
+
+@virtual
 async def test_a_pause_that_comes_while_the_rules_are_read_holds() -> None:
     async with Horae() as horae:
         await horae.create({"name": "a", "type": "noop"})
@@ -238,6 +266,35 @@ async def test_a_pause_that_comes_while_the_rules_are_read_holds() -> None:
         await horae.advance(5)
 
         assert [run["status"] for run in await horae.runs("a")] == ["QUEUED"]
+
+
+@virtual
+async def test_rules_that_were_read_before_a_pause_do_not_replace_those_after_it() -> None:
+    async with Horae(executors={"noop": Slow()}, worker_slots=1) as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        for _ in range(2):
+            await horae.run("a")
+        await horae.advance(1)
+        store = SimpleNamespace(waiting_lines=horae.store.waiting_lines)
+        lines = Lines(store, TimeGuard())  # type: ignore[arg-type]
+
+        async def late() -> Any:
+            store.limits = horae.store.limits
+            before = await horae.store.limits()
+            await asyncio.sleep(0.5)
+            return before
+
+        store.limits = late
+        first = asyncio.create_task(lines.look(["-"], ()))
+        await asyncio.sleep(0.1)
+        await horae.commands.fleet.change_queue(horae.caller, "default", {"is_paused": True}, None)
+        lines.forget_limits()
+        second = await lines.look(["-"], ())
+        seen = await first
+
+        assert second is not None
+        assert seen is not None
+        assert (second.due, seen.due) == ([], [])
 
 
 @virtual

@@ -109,12 +109,13 @@ class Lines:
     async def _refresh_limits(self) -> None:
         """Again, if they changed while they were read: who was told so counts on it."""
         clock = asyncio.get_running_loop().time
-        while clock() - self._limits_at >= LIMITS_SECONDS:
+        while (began := clock()) - self._limits_at >= LIMITS_SECONDS:
             changes = self._changes
-            self._limits = {(limit.tenant, limit.queue): limit for limit in await self._store.limits()}
-            self._weights = {tenant: limit.weight for (tenant, queue), limit in self._limits.items() if not queue}
+            limits = {(limit.tenant, limit.queue): limit for limit in await self._store.limits()}
             if changes == self._changes:
-                self._limits_at = clock()
+                self._limits, self._limits_at = limits, began
+                self._weights = {tenant: limit.weight for (tenant, queue), limit in limits.items() if not queue}
+                return
 
 
 def prefixes_of(queues: Iterable[str], needs: Iterable[str]) -> list[str]:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from math import inf
 from typing import NamedTuple, Protocol
 
 from horae.core.errors import Unavailable
@@ -161,7 +160,7 @@ class Worker:
         began, worker = clock(), self.id
         if self._more and began <= self._look_again_at:
             return None
-        self._look_again_at = inf  # the other lane goes on with what is known
+        self._look_again_at = began + POLL_SECONDS  # the other lane goes on with what is known
         try:
             seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
         except BaseException:
@@ -194,16 +193,19 @@ class Worker:
         self._lines.forget_limits()
 
     async def _claim(self, room: int) -> int:
-        """Who goes through the gate keeps nobody else waiting, not even when it fails."""
         plain, gated = self._lines.share_out(self._more, room)
         if gated:
-            lanes = [self._claim_and_start(self._store.claim, part) for part in _parts(plain)]
-            return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
+            return await self._claim_with_gate(plain, gated)
         if room <= PART:
             return await self._claim_and_start(self._store.claim, plain)
         half = room // 2
         self._is_abreast = self._store.is_parallel
         return sum(await abreast(self._lane(room - half), self._lane(half)))
+
+    async def _claim_with_gate(self, plain: list[Share], gated: list[Share]) -> int:
+        """Who goes through the gate keeps nobody else waiting, not even when it fails."""
+        lanes = [self._claim_and_start(self._store.claim, part) for part in _parts(plain)]
+        return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
 
     async def _lane(self, room: int) -> int:
         """One of two: what it claimed starts while the database works for the other. Both go on by themselves while
@@ -213,7 +215,9 @@ class Worker:
         try:
             while True:
                 plain, gated = self._lines.share_out(self._more, room)
-                if gated or not plain:
+                if gated:  # its turn has come, and is not given away
+                    return taken + await self._claim_with_gate(plain, gated)
+                if not plain:
                     return taken
                 claimed = await self._claim_and_start(self._store.claim, plain)
                 taken += claimed
@@ -231,7 +235,7 @@ class Worker:
         if self._is_draining:
             return 0  # told so since we looked
         worker, room = self.id, sum(each.n for each in shares)
-        claim = object()
+        claim, known = object(), self._more
         self._asked += room
         self._under_way.add(claim)
         try:
@@ -240,7 +244,7 @@ class Worker:
             hit("claim.after_commit")
             if worker != self.id:
                 return 0  # given up while the claim was under way: these runs belong to a worker that is no more
-            if len(claimed) < room:
+            if len(claimed) < room and self._more is known:
                 self._more = []
             if claimed:
                 await self._start(claimed)
