@@ -232,7 +232,7 @@ async def test_a_lane_whose_turn_it_is_at_the_gate_does_not_give_it_away() -> No
         await horae.advance(3590)
         worker = horae.nodes[0].worker
         assert worker is not None
-        lines, turns = worker._lines, 0
+        lines, turns = worker._taker._lines, 0
         share_out = lines.share_out
 
         def shifted(due: Any, room: int) -> Any:

@@ -23,7 +23,7 @@ from horae.store.database import Query, Rows, Statement, Transaction
 from horae.store.sqlite import system_now_us
 from horae.store.store import open_store
 from horae.store.trials import HOT, JOBS, WAITING
-from horae.worker.loop import LOOK_SECONDS
+from horae.worker.taking import LOOK_SECONDS
 
 BATCH = 500
 PLAN_BATCH = 1000

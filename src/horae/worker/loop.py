@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from horae.core.errors import Unavailable
-from horae.core.job import Bucket, Work
+from horae.core.job import Work
 from horae.core.secrets import Redactor
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
-from horae.lanes import abreast
 from horae.ports import (
     Again,
     Claimed,
@@ -24,32 +23,24 @@ from horae.ports import (
     Outcome,
     Request,
     ResultStore,
-    Share,
     WorkerState,
 )
 from horae.telemetry import attempt_took, attempts_started, log, oops, warn
 from horae.worker.attempt import Output, give_back, late_us, report
-from horae.worker.lines import POLL_SECONDS, Lines, Seen, prefixes_of
+from horae.worker.lines import POLL_SECONDS, Lines
 from horae.worker.opening import Opener
 from horae.worker.results import Results
 from horae.worker.secrets import Secrets
+from horae.worker.taking import BUSY_SECONDS, PART, Taker
 
-BUSY_SECONDS = 0.01
 # Slots that become free within this time are filled by one claim.
 GATHER_SECONDS = 0.004
 CANCEL_SECONDS = 1.0
-CLAIM_AT_ONCE = 1000
-# More than this is claimed in two lanes abreast.
-PART = 100
-# While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
-# long at most to be seen; as long as the look itself took, if that is more.
-LOOK_SECONDS = 0.05
 # Definitions are read ahead for what the slots can start within a second, if a run takes fifty milliseconds.
 STARTS_A_SLOT = 20
 STRAY_US = 3_000_000
 # A run whose definition cannot be read here is for another worker.
 UNREAD_US = 5_000_000
-HELD_SECONDS = 0.5
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
 SELF_STOP = 0.8
 # An executor keeps the time limit of its run; one that has not come back so long after it is stopped.
@@ -70,9 +61,6 @@ class WorkerSettings:
     heartbeat_seconds: float
     visibility_seconds: float
     grace_seconds: float = 30.0
-
-
-Take = Callable[[str, list[Share]], Awaitable[list[Claimed]]]
 
 
 class _Held(NamedTuple):
@@ -114,15 +102,9 @@ class Worker:
         self._held: dict[str, _Held] = {}
         self._stops: dict[str, str] = {}
         self._opener = Opener(store, secrets)
-        self._lines = Lines(store, guard)
-        self._more: list[tuple[str, Bucket]] = []
-        self._look_again_at = 0.0
-        self._seen: Seen | None = None
-        self._asked = 0
-        self._is_abreast = False
-        self._under_way: set[object] = set()
+        self._taker = Taker(store, Lines(store, guard), self, settings.slots, settings.queues, needs)
         self._suspects: _Suspects | None = None
-        self._is_draining = False
+        self.is_draining = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
@@ -133,55 +115,25 @@ class Worker:
         return len(self._held)
 
     @property
-    def _room(self) -> int:
-        """Places that neither a run has nor a claim under way asks for; none while the store is behind with results."""
-        return 0 if self._is_behind else self._settings.slots - len(self._held) - self._asked
+    def free(self) -> int:
+        """Places without a run; none while the store is behind with results."""
+        return 0 if self._is_behind else self._settings.slots - len(self._held)
 
     @property
     def _is_behind(self) -> bool:
         return self.results.waiting > 4 * self._settings.slots + 1000
 
-    # Taking runs
-
     async def tick(self) -> float:
-        room = min(self._room, CLAIM_AT_ONCE)
-        if not self._is_registered or self._is_draining:
+        if not self._is_registered or self.is_draining:
             return BUSY_SECONDS * 5
-        if room <= 0:
+        if self._taker.room <= 0:
             return BUSY_SECONDS if self._is_behind else POLL_SECONDS  # the end of a run wakes us, that of a settle not
-        if (delay := await self._look()) is not None:
-            return delay
-        claimed = await self._claim(room)
-        return 0.0 if claimed else BUSY_SECONDS
-
-    async def _look(self) -> float | None:
-        """Which lines have something due, unless that is known. If none has: in how many seconds to ask again."""
-        clock = asyncio.get_running_loop().time
-        began, worker = clock(), self.id
-        if self._more and began <= self._look_again_at:
-            return None
-        self._look_again_at = began + POLL_SECONDS  # the other lane goes on with what is known
-        try:
-            seen = await self._lines.look(prefixes_of(self._settings.queues, ("", *self._needs)), self._needs)
-        except BaseException:
-            self._more = []
-            raise
-        if worker != self.id:
-            return 0.0  # given up meanwhile, and the new one has not said yet that it is there
-        self._more = seen.due if seen is not None else []
-        if seen is None:
-            return HELD_SECONDS
-        self._seen = seen
-        if not seen.due:
-            return seen.seconds_to_next
-        looked = clock()
-        self._look_again_at = looked + max(LOOK_SECONDS, looked - began)
-        return None
+        return await self._taker.tick()
 
     async def read_ahead(self) -> float:
         """Gets ready for what comes soon, while nothing is due."""
-        seen, self._seen = self._seen, None
-        if seen is not None and not self._more:
+        seen = self._taker.seen_to_come()
+        if seen is not None:
             coming = await self._opener.read_ahead(seen, STARTS_A_SLOT * self._settings.slots)
             if coming > PART:
                 await self._store.make_ready(self.id)
@@ -189,73 +141,11 @@ class Worker:
 
     def look_anew(self) -> None:
         """What is known of the lines, and of what holds them back, counts no longer."""
-        self._more = []
-        self._lines.forget_limits()
-
-    async def _claim(self, room: int) -> int:
-        plain, gated = self._lines.share_out(self._more, room)
-        if gated:
-            return await self._claim_with_gate(plain, gated)
-        if room <= PART:
-            return await self._claim_and_start(self._store.claim, plain)
-        half = room // 2
-        self._is_abreast = self._store.is_parallel
-        return sum(await abreast(self._lane(room - half), self._lane(half)))
-
-    async def _claim_with_gate(self, plain: list[Share], gated: list[Share]) -> int:
-        """Who goes through the gate keeps nobody else waiting, not even when it fails."""
-        lanes = [self._claim_and_start(self._store.claim, part) for part in _parts(plain)]
-        return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
-
-    async def _lane(self, room: int) -> int:
-        """One of two: what it claimed starts while the database works for the other. Both go on by themselves while
-        lines give something and runs are over as soon as they have started; neither waits for the other to look.
-        """
-        taken, worker = 0, self.id
-        try:
-            while True:
-                plain, gated = self._lines.share_out(self._more, room)
-                if gated:  # its turn has come, and is not given away
-                    return taken + await self._claim_with_gate(plain, gated)
-                if not plain:
-                    return taken
-                claimed = await self._claim_and_start(self._store.claim, plain)
-                taken += claimed
-                await asyncio.sleep(0)  # they run
-                await asyncio.sleep(0)  # and their places are free
-                if worker != self.id or not (claimed and self._is_abreast):
-                    return taken
-                if await self._look() is not None or self._room < room:
-                    return taken
-                room = max(room, min(self._room, self._settings.slots // 2, CLAIM_AT_ONCE // 2))
-        finally:
-            self._is_abreast = False
-
-    async def _claim_and_start(self, take: Take, shares: list[Share]) -> int:
-        if self._is_draining:
-            return 0  # told so since we looked
-        worker, room = self.id, sum(each.n for each in shares)
-        claim, known = object(), self._more
-        self._asked += room
-        self._under_way.add(claim)
-        try:
-            hit("claim.before_commit")
-            claimed = await take(worker, shares)
-            hit("claim.after_commit")
-            if worker != self.id:
-                return 0  # given up while the claim was under way: these runs belong to a worker that is no more
-            if len(claimed) < room and self._more is known:
-                self._more = []
-            if claimed:
-                await self._start(claimed)
-            return len(claimed)
-        finally:
-            self._asked -= room
-            self._under_way.remove(claim)
+        self._taker.look_anew()
 
     # Running them
 
-    async def _start(self, claimed: list[Claimed]) -> None:
+    async def start(self, claimed: list[Claimed]) -> None:
         worker = self.id
         try:
             opened = await self._opener.open(claimed)
@@ -336,7 +226,7 @@ class Worker:
         state = WorkerState(
             id=self.id,
             node=self._settings.node,
-            state="draining" if self._is_draining else "active",
+            state="draining" if self.is_draining else "active",
             slots=self._settings.slots,
             running=len(self._held),
             queues=list(self._settings.queues),
@@ -353,7 +243,7 @@ class Worker:
             return 0.0
         self._is_registered = True
         if beat.should_drain:
-            self._is_draining = True
+            self.is_draining = True
         self._arm(sent + self._settings.visibility_seconds * SELF_STOP)
         return self._settings.heartbeat_seconds
 
@@ -366,9 +256,9 @@ class Worker:
         if self._suspects is None:
             worker = self.id  # which may have been given up when the answer comes
             running = await self._store.running_of(worker, STRAY_US)
-            self._suspects = _Suspects(worker, running, set(self._under_way))
+            self._suspects = _Suspects(worker, running, set(self._taker.under_way))
         worker, running, awaited = self._suspects
-        if awaited & self._under_way:
+        if awaited & self._taker.under_way:
             return BUSY_SECONDS
         self._suspects = None
         for run_id, token in running.items():
@@ -403,7 +293,7 @@ class Worker:
         """Our runs are, or soon will be, somebody else's: end them now, report nothing, come back as somebody new."""
         warn("worker.gave_up", worker=self.id, running=len(self._held), why=why)
         self._is_registered = False
-        self._more = []
+        self._taker.forget()
         if self._self_stop is not None:
             self._self_stop.cancel()
         for held in list(self._held.values()):
@@ -414,10 +304,10 @@ class Worker:
 
     async def drain(self) -> None:
         """No new runs; running ones finish within the grace or go back."""
-        self._is_draining = True
+        self.is_draining = True
         deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
         # A claim whose answer is on its way will bring more to run: leaving now would cost those runs an attempt.
-        while (self._held or self._asked) and asyncio.get_running_loop().time() < deadline:
+        while (self._held or self._taker.asked) and asyncio.get_running_loop().time() < deadline:
             remaining = deadline - asyncio.get_running_loop().time()
             if self._held:
                 await asyncio.wait([held.task for held in self._held.values()], timeout=min(remaining, 1.0))
@@ -435,7 +325,7 @@ class Worker:
             self._room_timer.cancel()
 
     async def stop_now(self) -> None:
-        self._is_draining = True
+        self.is_draining = True
         tasks = [held.task for held in self._held.values()]
         for run_id in list(self._held):
             self._stop_run(run_id, DRAINED)
@@ -451,12 +341,3 @@ class Worker:
             hit("drain.before_leave")
             await self._store.leave(self.id)
         log("worker.stopped", worker=self.id)
-
-
-def _parts(shares: list[Share]) -> list[list[Share]]:
-    """For two lanes, if it is more than one should claim at a time."""
-    if sum(each.n for each in shares) <= PART:
-        return [shares] if shares else []
-    halves = [each._replace(n=each.n // 2) for each in shares]
-    rest = [each._replace(n=each.n - half.n) for each, half in zip(shares, halves, strict=True)]
-    return [rest, [half for half in halves if half.n]]
