@@ -335,15 +335,16 @@ async def test_a_node_that_drains_does_not_take_its_shards_back() -> None:
 
 @virtual
 async def test_what_a_node_leaves_is_taken_over_well_within_a_second() -> None:
-    async with Horae(nodes=2) as horae:
-        await horae.advance(20)
-        leaving, other = horae.nodes
-        assert other.shards is not None
-        assert len(other.shards.held) == 32
-        await leaving.stop()
-        await horae.advance(0.6)
+    for tenths in range(10):  # whenever the other looked last
+        async with Horae(nodes=2) as horae:
+            await horae.advance(20 + tenths / 10)
+            leaving, other = horae.nodes
+            assert other.shards is not None
+            assert len(other.shards.held) == 32
+            await leaving.stop()
+            await horae.advance(0.6)
 
-        assert len(other.shards.held) == 64
+            assert len(other.shards.held) == 64
 
 
 @virtual
