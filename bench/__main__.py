@@ -75,7 +75,9 @@ def main() -> int:
         _measure(figures, size, wanted, chosen, told)
     except MissingServiceError as missing:
         print(f"bench: {missing}", file=sys.stderr)
-        return 4
+        if not figures.values:
+            return 4
+        figures.fail("bench", "any", str(missing))
     except (KeyboardInterrupt, SystemExit):
         print("bench: stopped; this is what was measured until then.", file=sys.stderr)
         told["stopped"] = True
@@ -83,14 +85,21 @@ def main() -> int:
         figures.fail("bench", "any", f"{type(error).__name__}: {error}")
     told["seconds"] = round(time.monotonic() - began)
     verdicts = figures.judge(FLOORS, expected(wanted, chosen))
-    if options.full and not options.cases and not options.peers and len(verdicts) < len(FLOORS):
-        figures.fail("bench", "any", "not every bound was measured, though all cases and peers were asked for")
+    _tell_left_out(figures, is_whole=options.full and not options.cases and not options.peers)
     _report(figures, told, options.out, verdicts)
     if told["stopped"]:
         return 130
     # Small figures say nothing about speed, but a peer that did not work leaves none.
     works = not figures.failed and all(verdict.value is not None for verdict in verdicts)
     return 0 if (works if options.quick else figures.is_good(verdicts)) else 1
+
+
+def _tell_left_out(figures: Figures, *, is_whole: bool) -> None:
+    """A bound that nobody measured is not one that holds."""
+    for key in figures.left_out(FLOORS):
+        figures.fail(key.case, key.shape, f"{key.unit} could not be measured here, and a bound is of it")
+    if is_whole and len(figures.judge(FLOORS)) < len(FLOORS):
+        figures.fail("bench", "any", "not every bound was measured, though all cases and peers were asked for")
 
 
 def _measure(figures: Figures, size: Size, wanted: list[str], chosen: list[str], told: dict[str, Any]) -> None:
@@ -190,7 +199,9 @@ def _crowd_ours(bench: Bench, number: int, case: Case | None = None) -> None:
 def _crowd_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, count: int, number: int) -> None:
     _tell(f"round {number} of {bench.size.rounds}: {peer.name} with {count:,} due at once")
     lead = 2 * contest.START_SECONDS + 3 + count / _enqueue_rate(bench.figures, peer)
-    _guarded(bench.figures, ("herd", f"{count:,}"), peer.name, partial(contest.herd, peer, servers, count, lead))
+    work = partial(contest.herd, peer, servers, count, lead)
+    is_asked_of_all = count == bench.size.herd[0] or peer.name == CROWD_RIVAL
+    _guarded(bench.figures, ("herd", f"{count:,}"), peer.name, work, may_pass=not is_asked_of_all)
 
 
 def _enqueue_rate(figures: Figures, peer: contest.Peer) -> float:
@@ -204,13 +215,21 @@ def _enqueue_rate(figures: Figures, peer: contest.Peer) -> float:
     return min(rates) * 0.5 if rates else 3_000.0
 
 
-def _guarded(figures: Figures, place: tuple[str, str], peer: str, work: Callable[[], dict[str, float]]) -> None:
-    """What a peer cannot do is told; the others go on."""
+def _guarded(
+    figures: Figures,
+    place: tuple[str, str],
+    peer: str,
+    work: Callable[[], dict[str, float]],
+    *,
+    may_pass: bool = False,
+) -> None:
+    """What a peer cannot do is told; the others go on. If it `may_pass`, that is no failure: no bound is of it."""
     try:
         figures.add(*place, peer, work())
+    except contest.PeerError as error:
+        (figures.remark(*place, peer, str(error)) if may_pass else figures.fail(*place, str(error), peer))
     except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
-        why = str(error) if isinstance(error, contest.PeerError) else f"{type(error).__name__}: {error}"
-        figures.fail(*place, why, peer)
+        figures.fail(*place, f"{type(error).__name__}: {error}", peer)
 
 
 def _report(figures: Figures, told: dict[str, Any], out: Path, verdicts: list[Verdict]) -> None:

@@ -35,6 +35,8 @@ async def work():
     else:
         driver = AsyncpgDriver(await asyncpg.connect(POSTGRES))
     manager = QueueManager(Queries(driver))
+    if case == "herd":  # else it sleeps for 0.1 s when less is left until they are due
+        manager.min_dequeue_poll_interval = timedelta(milliseconds=1)
 
     @manager.entrypoint("noop")
     async def noop(job):

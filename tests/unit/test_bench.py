@@ -181,7 +181,7 @@ def test_every_floor_names_its_row_and_one_bound() -> None:
         (("idle", "one host", "% of a core"), None, "<= 1"),
         (("idle", "one host", "statements/s"), None, "<= 5"),
         (("soak", "drain, 1800 s, late", "runs/s"), "horae", ">= 0.9"),
-        (("soak", "transaction held open", "part left"), "bare", ">= 0.9"),
+        (("soak", "transaction held open, 300 s", "part left"), "bare", ">= 0.9"),
         (("start", "dev", "ready s"), None, "<= 2"),
         (("start", "dev", "MB"), None, "<= 120"),
         (("start", "worker", "MB"), None, "<= 100"),

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from horae.bench.fill import HEAD, LINE, jobs_of
 from horae.bench.place import Place
@@ -32,6 +32,13 @@ LEASE_US = 600_000_000
 WORKER = "bare"
 
 
+class Ready(NamedTuple):
+    """A statement as the driver takes it."""
+
+    text: str
+    params: Any
+
+
 class Bare:
     """One plain connection of either database."""
 
@@ -39,14 +46,20 @@ class Bare:
         self._connection = connection
         self._is_sqlite = isinstance(connection, sqlite3.Connection)
 
-    async def fetch(self, query: Query) -> Rows:
-        statement = query.statement
+    def ready(self, query: Query) -> Ready:
+        statement, params = query.statement, query.params
         if self._is_sqlite:
-            cursor = self._connection.execute(
-                statement.for_sqlite(), statement.sqlite_params(query.params, system_now_us())
-            )
+            return Ready(statement.for_sqlite(), statement.sqlite_params(params, system_now_us()))
+        return Ready(statement.for_postgres()[0], statement.postgres_params(params))
+
+    async def fetch(self, query: Query) -> Rows:
+        return await self.send(self.ready(query))
+
+    async def send(self, ready: Ready) -> Rows:
+        if self._is_sqlite:
+            cursor = self._connection.execute(*ready)
             return cursor.fetchall() if cursor.description else []
-        rows: Rows = await self._connection.fetch(statement.for_postgres()[0], *statement.postgres_params(query.params))
+        rows: Rows = await self._connection.fetch(ready.text, *ready.params)
         return rows
 
     async def answer(self, transaction: Transaction[Any]) -> Any:
@@ -81,12 +94,12 @@ class Bare:
         if is_needed:
             await self.run(end)
 
-    async def record(self, transactions: list[Transaction[Any]]) -> list[list[Query]]:
+    async def record(self, transactions: list[Transaction[Any]]) -> list[list[Ready]]:
         """What each would ask, found out and undone."""
         recorded = []
         for each in transactions:
             async with self.transaction("ROLLBACK"):
-                recorded.append((await self._drive(each))[1])
+                recorded.append([self.ready(query) for query in (await self._drive(each))[1]])
         return recorded
 
     async def close(self) -> None:
@@ -152,7 +165,7 @@ async def path_rate(place: Place, count: int, connections: int) -> float:
     return count / seconds
 
 
-async def _plans(place: Place, bare: Bare, ahead_us: int, count: int) -> list[tuple[list[Query], list[Query]]]:
+async def _plans(place: Place, bare: Bare, ahead_us: int, count: int) -> list[tuple[list[Ready], list[Ready]]]:
     """A scan and a plan for each batch of due timers, ready to be sent."""
     hot = HOT[place.dialect]
     store = open_store(place.url)
@@ -167,11 +180,11 @@ async def _plans(place: Place, bare: Bare, ahead_us: int, count: int) -> list[tu
     return [(looked, queries) for queries in await bare.record([hot.plan(WORKER, batch) for batch in batches])]
 
 
-async def _plan(place: Place, bare: Bare, batch: tuple[list[Query], list[Query]]) -> None:
-    looked, queries = batch
-    for query in looked:
-        await bare.fetch(query)
-    await _send(bare, queries, is_single=place.dialect == "postgres")
+async def _plan(place: Place, bare: Bare, batch: tuple[list[Ready], list[Ready]]) -> None:
+    looked, planned = batch
+    for each in looked:
+        await bare.send(each)
+    await _send(bare, planned, is_single=place.dialect == "postgres")
 
 
 @asynccontextmanager
@@ -224,9 +237,10 @@ class Taker:
         return done
 
     async def take(self) -> int:
-        if perf_counter() > self._look_again_at:
+        if (began := perf_counter()) > self._look_again_at:
             self._head_us = await self._look()
-            self._look_again_at = perf_counter() + LOOK_SECONDS
+            looked = perf_counter()
+            self._look_again_at = looked + max(LOOK_SECONDS, looked - began)
         async with self._bare.transaction(is_needed=not self._is_single):
             claimed = await self._bare.answer(self._hot.claim(WORKER, [Share(LINE, BATCH, self._head_us)]))
         if not claimed:
@@ -264,7 +278,7 @@ async def _check(bare: Bare, counting: Statement, count: int) -> None:
         raise AssertionError(f"{found} of {count} rows were written")
 
 
-async def _send(bare: Bare, queries: list[Query], *, is_single: bool) -> None:
+async def _send(bare: Bare, recorded: list[Ready], *, is_single: bool) -> None:
     async with bare.transaction(is_needed=not is_single):
-        for query in queries:
-            await bare.fetch(query)
+        for each in recorded:
+            await bare.send(each)

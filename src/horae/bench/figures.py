@@ -90,6 +90,13 @@ class Figures:
                 verdicts.append(Verdict(floor, None, is_good=False))
         return verdicts
 
+    def left_out(self, floors: Iterable[Floor]) -> list[Key]:
+        """What an exact floor is of and nobody could measure, though the case was run."""
+        run = {key[:3] for key in self.values}
+        return [
+            floor.over for floor in floors if floor.is_exact and floor.over not in self.values and floor.over[:3] in run
+        ]
+
     def _worst(self, floor: Floor) -> float | None:
         return (min if floor.most is None else max)(self.values.get(floor.over, ()), default=None)
 

@@ -58,10 +58,10 @@ class Process:
         )
 
     def memory(self) -> dict[str, float]:
-        """What is really there; nothing where there is no /proc."""
+        """The most that was ever there; nothing where there is no /proc."""
         self._check_alive()
         status = Path(f"/proc/{self._process.pid}/status")
-        return {"MB": int(status.read_text().partition("VmRSS:")[2].split()[0]) / 1024} if HAS_PROC else {}
+        return {"MB": int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024} if HAS_PROC else {}
 
     def cpu_seconds(self) -> float:
         self._check_alive()

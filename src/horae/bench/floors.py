@@ -97,7 +97,7 @@ FLOORS = [
         Floor(Key("soak", f"{what}, late", "horae", RUNS), Key("soak", f"{what}, early", "horae", RUNS), 0.9, row=SOAK)
         for what in (f"drain, {FULL.soak_seconds:g} s", f"plan, {FULL.soak_seconds / 6:g} s")
     ),
-    _beside("bare", "soak", "transaction held open", "part left", 0.9, SOAK),
+    _beside("bare", "soak", f"transaction held open, {FULL.held_seconds:g} s", "part left", 0.9, SOAK),
     _told("start", "dev", "ready s", START, most=2),
     _exact("start", "dev", "MB", START, most=120),
     _exact("start", "worker", "MB", START, most=100),

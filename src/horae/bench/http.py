@@ -6,6 +6,7 @@ The bare client is aiohttp, which horae itself does not need: the case needs it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import subprocess
 import sys
@@ -63,6 +64,8 @@ async def bare_rate(url: str, count: int) -> float:
             headers["Idempotency-Key"] = str(left)
             async with session.post(url, headers=headers) as answer:
                 await answer.read()
+                if answer.status >= 300:
+                    raise AssertionError(f"it answered {answer.status}")
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=AT_ONCE)) as session:
         started = perf_counter()
@@ -75,10 +78,13 @@ async def small_server() -> AsyncIterator[str]:
     """Answers every request at once, in a process of its own; gives its address."""
     words = (sys.executable, "-m", "horae.bench.answering")
     dying = die_with_parent(signal.SIGKILL)
-    process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE, preexec_fn=dying)
+    process = await asyncio.create_subprocess_exec(
+        *words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=dying
+    )
     try:
         port = int(await process.stdout.readline()) if process.stdout else 0
         yield f"http://127.0.0.1:{port}/hook"
     finally:
-        process.terminate()
+        with contextlib.suppress(ProcessLookupError):  # Ctrl-C ends it too
+            process.terminate()
         await process.wait()

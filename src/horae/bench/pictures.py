@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from horae.bench.charts import Bar, bars, lines
 from horae.bench.figures import Figures, Key
+from horae.bench.sizes import FULL
 
 LIMITS = (("create", "jobs/s"), ("plan", "runs/s"), ("drain", "runs/s"), ("path", "runs/s"), ("http", "runs/s"))
 MILLISECONDS = "milliseconds; less is better"
@@ -43,7 +44,10 @@ CHARTS: dict[str, Bars | Curve] = {
     "herd": Bars("herd", "10,000", "p99 ms", HERD_TITLE.format("10,000")),
     "herd-100000": Bars("herd", "100,000", "p99 ms", HERD_TITLE.format("100,000")),
     "soak": Bars(
-        "soak", "transaction held open", "part left", "Part of the rate that is left, beside an old transaction"
+        "soak",
+        f"transaction held open, {FULL.held_seconds:g} s",
+        "part left",
+        "Part of the rate that is left, beside an old transaction",
     ),
     "processes": Curve("drain", r"(\d+) (process)(?:es)?", ("runs/s",), "Drained by more processes", "processes", RATE),
     "lateness": Curve(

@@ -54,9 +54,11 @@ class Place:
     def __init__(self, given: str, number: str = "") -> None:
         self.dialect = "postgres" if given.startswith(("postgresql://", "postgres://")) else "sqlite"
         path = given.removeprefix("sqlite:///")
-        if self.dialect == "sqlite" and ("://" in path or path in ("", ":memory:")):
+        scheme, is_address, _ = path.partition("://")
+        if self.dialect == "sqlite" and (is_address or path in ("", ":memory:")):
             hint = "Write postgresql://…, or the path of a file that is not there yet."
-            raise Invalid([Fault("--url", f'"{given}" is neither a PostgreSQL nor a file.', hint)])
+            told = f"{scheme}://…" if is_address else given  # the rest may hold a password
+            raise Invalid([Fault("--url", f'"{told}" is neither a PostgreSQL nor a file.', hint)])
         self._given = given
         self._schema = SCHEMA + number
         if self.dialect == "postgres":
@@ -66,7 +68,8 @@ class Place:
                 hint = "Write postgresql://user:password@host:port/database."
                 raise Invalid([Fault("--url", f"It is no address: {error}.", hint)]) from error
             query = dict(parse_qsl(parts.query)) | {"search_path": self._schema}
-            self.url = parts._replace(query=urlencode(query)).geturl()
+            # By hand: without a host, as for a socket, geturl() leaves the two slashes out.
+            self.url = f"{given.partition('?')[0]}?{urlencode(query)}"
         else:
             self.url = f"sqlite:///{given.removeprefix('sqlite:///')}{number}"
 
@@ -108,7 +111,8 @@ class Place:
                 yield
             finally:
                 if not had_guest:
-                    with contextlib.suppress(asyncpg.PostgresError):  # somebody needs it by now
+                    # Somebody needs it by now, or the connection was lost in the hours between.
+                    with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                         await connection.execute(f"DROP ROLE {await connection.fetchval(GUEST)}")
 
     def check_file(self) -> None:
@@ -129,8 +133,8 @@ class Place:
         await self.wipe()
         if self.dialect == "postgres":
             async with self._raw() as connection:
-                await connection.execute(f"CREATE SCHEMA {self._schema}")
-                await connection.execute(f"COMMENT ON SCHEMA {self._schema} IS '{OURS}'")
+                made = f"CREATE SCHEMA {self._schema}; COMMENT ON SCHEMA {self._schema} IS '{OURS}'"
+                await connection.execute(made)  # both or none: one that does not say whose it is would be refused
         store = open_store(self.url)
         try:
             await store.migrate()

@@ -268,10 +268,12 @@ async def soaks(bench: Bench) -> None:
         early, late = await soaked()
         figures.add("soak", f"{what}, early", "horae", {"runs/s": early})
         figures.add("soak", f"{what}, late", "horae", {"runs/s": late})
+    seconds = bench.size.held_seconds
     for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):
         bench.rest()
-        early, late = await soak.soak(place, bench.size.held_seconds, drains, is_held=True)
-        figures.add("soak", "transaction held open", subject, {"runs/s": late, "part left": late / max(early, 1e-6)})
+        early, late = await soak.soak(place, seconds, drains, is_held=True)
+        left = {"runs/s": late, "part left": late / max(early, 1e-6)}
+        figures.add("soak", f"transaction held open, {seconds:g} s", subject, left)
 
 
 async def start(bench: Bench) -> None:
@@ -320,7 +322,8 @@ async def run(*benches: Bench) -> None:
 
 async def _wipe(bench: Bench) -> None:
     try:
-        await bench.place.wipe()
+        for place in (bench.place, bench.place.another()):
+            await place.wipe()
     except HoraeError as error:
         bench.figures.fail("bench", bench.place.dialect, f"What was made could not be removed. {error.detail}")
 
@@ -330,7 +333,9 @@ async def attempt(bench: Bench, name: str, case: Case | None = None) -> None:
     try:
         bench.rest()
         await (case or CASES[name])(bench)
-    except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
+    except Exception as error:  # whatever it is, hours of the others must not be lost for it
+        if (task := asyncio.current_task()) and task.cancelling():  # what broke while it was being stopped
+            raise asyncio.CancelledError from error
         bench.figures.fail(name, bench.place.dialect, f"{type(error).__name__}: {error}")
 
 

@@ -8,10 +8,14 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from horae.cli.server import guarded, run_loop
+
+if TYPE_CHECKING:
+    from horae.bench.run import Bench
 
 MISSED = 1
 STOPPED = 130
@@ -51,7 +55,7 @@ def bench(
     from horae.bench.orphans import own_folder
     from horae.bench.place import Place
     from horae.bench.report import about, check_folder, write
-    from horae.bench.run import CASES, Bench, run
+    from horae.bench.run import CASES, Bench
     from horae.bench.sizes import FULL, NORMAL, QUICK
     from horae.bench.table import as_text
     from horae.telemetry import quiet
@@ -76,7 +80,7 @@ def bench(
         place = guarded(lambda: Place(str(folder / "bench.db") if url is None else url))
         work = Bench(place, size, figures, lambda told: click.echo(told, err=True), cases or tuple(CASES))
         try:
-            guarded(lambda: run_loop(run(work)))
+            guarded(partial(_run, work))
         except KeyboardInterrupt:
             click.echo("Stopped; this is what was measured until then.", err=True)
             told["stopped"] = True
@@ -89,3 +93,15 @@ def bench(
         sys.exit(STOPPED)
     is_good = not figures.failed if quick else figures.is_good(verdicts)
     sys.exit(0 if is_good else MISSED)
+
+
+def _run(bench: Bench) -> None:
+    """What breaks at the very end must not cost the hours before it."""
+    from horae.bench.run import run
+
+    try:
+        run_loop(run(bench))
+    except Exception as error:
+        if not bench.figures.values:
+            raise
+        bench.figures.fail("bench", bench.place.dialect, f"{type(error).__name__}: {error}")

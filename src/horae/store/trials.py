@@ -97,7 +97,11 @@ WAITING = Statement("SELECT count(*) AS n FROM runs")
 JOBS = Statement("SELECT count(*) AS n FROM jobs")
 IS_ANY_LEFT = Statement("SELECT EXISTS (SELECT 1 FROM runs) AS yes")
 EMPTY = Statement("DELETE FROM runs")
-SPAN = Statement("SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us FROM history")
+SPAN = Statement("""
+SELECT count(*) AS n, min(started_us) AS first_us, max(ended_us) AS last_us
+FROM history
+WHERE status = 'succeeded'
+""")
 HELD = Statement("""
 SELECT count(DISTINCT l.owner) AS owners, count(*) > 0 AND count(*) = (SELECT count(*) FROM leases) AS is_all
 FROM leases l
