@@ -10,17 +10,12 @@ from typing import Any
 from horae.commands.runs import RunRequest
 from horae.core.errors import Unavailable
 from horae.core.timeguard import TimeGuard
-from horae.ports import Again, Claimed, Ending, Gated, Log, Outcome, Request, Settled, Share
+from horae.ports import Claimed, Gated, Log, Outcome, Request, Share
 from horae.store.database import Statement
 from horae.store.trials import single
 from horae.testing import Horae, virtual
 from horae.worker.lines import Lines
-from tests.scenario.rows import rows_of
-
-STATES = Statement("""
-SELECT state, count(*) AS n FROM (SELECT state FROM runs UNION ALL SELECT status FROM history) AS run GROUP BY state
-""")
-EVENTS = Statement("SELECT kind FROM events WHERE kind = 'late_result'")
+from tests.scenario.rows import rows_of, states_of, with_crowd
 
 
 class Stubborn:
@@ -75,6 +70,45 @@ async def test_a_run_that_comes_back_is_not_forgotten_when_its_first_attempt_sto
         (run,) = await rows_of(horae, "a")
         assert (run["status"], run["attempt"], stubborn.starts) == ("succeeded", 2, 2)
         assert (await horae.verify()).violations == []
+
+
+class Deaf:
+    """Its first attempt does not let itself be stopped for an hour; the others do."""
+
+    def __init__(self) -> None:
+        self.starts = 0
+
+    async def run(self, request: Request, log: Log) -> Outcome:
+        self.starts += 1
+        until = asyncio.get_running_loop().time() + 3600
+        is_first = self.starts == 1
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            try:
+                await asyncio.sleep(left)
+            except asyncio.CancelledError:
+                if not is_first:
+                    raise
+        return Outcome(succeeded=True)
+
+    async def close(self) -> None:
+        return
+
+
+@virtual
+async def test_an_attempt_that_comes_back_is_stopped_though_the_first_one_was_being_stopped() -> None:
+    deaf = Deaf()
+    async with Horae(executors={"noop": deaf}) as horae:
+        await horae.create({"name": "a", "type": "noop", "timeout": "10s", "retry": {"max_retries": 1}})
+        await horae.run("a")
+        await horae.advance(30)
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        assert list(worker._stops.values()) == ["overtime"]
+        worker._give_up("the test says so")
+        await horae.advance(minutes=10)
+
+        (run,) = await rows_of(horae, "a")
+        assert (run["status"], run["reason"], deaf.starts) == ("failed", "timeout", 2)
 
 
 class Slow:
@@ -176,35 +210,23 @@ class Claims:
         return claimed
 
 
-async def _with_crowd(horae: Horae) -> None:
-    """600 runs that are due in ten seconds."""
-    for n in range(600):
-        await horae.create({"name": f"j{n}", "type": "noop", "schedule": "@hourly"})
-    await horae.advance(3590)
-
-
-async def _states(horae: Horae) -> dict[str, int]:
-    rows = await horae.store.database.run(single(STATES))
-    return {row["state"]: row["n"] for row in rows}
-
-
 @virtual
 async def test_a_lane_goes_on_while_the_claim_of_the_other_takes_its_time() -> None:
     async with Horae(worker_slots=200) as horae:
-        await _with_crowd(horae)
+        await with_crowd(horae)
         claims = Claims(horae, lambda number: asyncio.sleep(5 if number == 1 else 0))
         await horae.advance(12)
-        soon = await _states(horae)
+        soon = await states_of(horae)
         await horae.advance(12)
 
-        assert (soon, await _states(horae)) == ({"succeeded": 500, "running": 100}, {"succeeded": 600})
+        assert (soon, await states_of(horae)) == ({"succeeded": 500, "running": 100}, {"succeeded": 600})
         assert claims.brought[:6] == [100] * 6
 
 
 @virtual
 async def test_a_lane_goes_on_while_the_other_looks_which_lines_wait() -> None:
     async with Horae(worker_slots=200) as horae:
-        await _with_crowd(horae)
+        await with_crowd(horae)
         await horae.advance(5)
         Claims(horae, lambda _: asyncio.sleep(0.03))
         looks = 0
@@ -220,7 +242,7 @@ async def test_a_lane_goes_on_while_the_other_looks_which_lines_wait() -> None:
         horae.store.waiting_lines = late  # type: ignore[method-assign]
         await horae.advance(7)
 
-        assert (looks, await _states(horae)) == (2, {"succeeded": 600})
+        assert (looks, await states_of(horae)) == (2, {"succeeded": 600})
 
 
 @virtual
@@ -245,7 +267,7 @@ async def test_a_lane_whose_turn_it_is_at_the_gate_does_not_give_it_away() -> No
         lines.share_out = shifted  # type: ignore[method-assign]
         await horae.advance(20)
 
-        assert await _states(horae) == {"succeeded": 301}
+        assert await states_of(horae) == {"succeeded": 301}
 
 
 @virtual
@@ -300,7 +322,7 @@ async def test_rules_that_were_read_before_a_pause_do_not_replace_those_after_it
 @virtual
 async def test_lanes_stop_when_their_queue_is_paused() -> None:
     async with Horae(worker_slots=200) as horae:
-        await _with_crowd(horae)
+        await with_crowd(horae)
 
         async def pause(number: int) -> None:
             if number == 3:
@@ -311,13 +333,13 @@ async def test_lanes_stop_when_their_queue_is_paused() -> None:
         await horae.advance(30)
 
         assert claims.brought in ([100] * 3, [100] * 4)  # the other lane may have asked already
-        assert (await _states(horae))["queued"] == 600 - sum(claims.brought)
+        assert (await states_of(horae))["queued"] == 600 - sum(claims.brought)
 
 
 @virtual
 async def test_lanes_stop_when_their_worker_is_given_up() -> None:
     async with Horae(worker_slots=200) as horae:
-        await _with_crowd(horae)
+        await with_crowd(horae)
         worker = horae.nodes[0].worker
         assert worker is not None
 
@@ -328,44 +350,8 @@ async def test_lanes_stop_when_their_worker_is_given_up() -> None:
         claims = Claims(horae, give_up)
         await horae.advance(minutes=10)
 
-        assert (claims.of_unknown, await _states(horae)) == (0, {"succeeded": 600})
+        assert (claims.of_unknown, await states_of(horae)) == (0, {"succeeded": 600})
         assert (await horae.verify()).violations == []
-
-
-@virtual
-async def test_results_that_did_not_arrive_go_again_and_are_taken_once() -> None:
-    async with Horae(worker_slots=300) as horae:
-        await _with_crowd(horae)
-        settle, sizes = horae.store.settle, list[int]()
-
-        async def breaking(worker: str, endings: list[Ending]) -> Settled:
-            sizes.extend([len(endings)] if endings else [])
-            if sizes == [len(endings)]:
-                raise Unavailable("the test says so")
-            return await settle(worker, endings)
-
-        horae.store.settle = breaking  # type: ignore[method-assign]
-        horae.store.is_parallel = True
-        await horae.advance(20)
-
-        assert sizes[1] >= sizes[0] > 0  # with what came meanwhile
-        assert sum(sizes[1:]) == 600
-        assert await _states(horae) == {"succeeded": 600}
-        assert [event["kind"] for event in await horae.store.database.run(single(EVENTS))] == []
-
-
-@virtual
-async def test_a_worker_that_waits_for_its_results_to_be_stored_goes_on_as_soon_as_they_are() -> None:
-    async with Horae() as horae:
-        await horae.create({"name": "a", "type": "noop"})
-        await horae.advance(1)
-        worker = horae.nodes[0].worker
-        assert worker is not None
-        unknown = [Ending(f"run-{number}", 1, "succeeded", None, None, None) for number in range(10_000)]
-        worker.results._endings += unknown
-
-        assert await worker.tick() <= 0.01
-        worker.results.forget()
 
 
 @virtual
@@ -421,35 +407,6 @@ async def test_a_definition_that_cannot_be_read_here_keeps_nobody_else_waiting()
         assert [run["status"] for run in await rows_of(horae, "whole")] == ["succeeded"]
         (broken,) = await rows_of(horae, "broken")
         assert (broken["status"], broken["attempt"]) == ("queued", 0)
-
-
-@virtual
-async def test_one_outcome_that_cannot_be_stored_keeps_no_other() -> None:
-    async with Horae(executors={"noop": Failing()}) as horae:
-        names = ("bad", "good")
-        for name in names:
-            await horae.create({"name": name, "type": "noop", "retry": {"max_retries": 1, "delay": "1h"}})
-        bad = await horae.run("bad")
-        real = horae.store.requeue
-
-        async def broken(worker: str, again: list[Again]) -> set[str]:
-            if any(each.run_id == bad for each in again):
-                raise ValueError("our bug")
-            return await real(worker, again)
-
-        horae.store.requeue = broken  # type: ignore[method-assign]
-        await horae.run("good")
-        await horae.advance(5)
-
-        assert [[run["status"] for run in await horae.runs(name)] for name in names] == [["FAILED"], ["RETRYING"]]
-
-
-class Failing:
-    async def run(self, request: Request, log: Log) -> Outcome:
-        return Outcome(succeeded=False, reason="exception", error="no")
-
-    async def close(self) -> None:
-        return
 
 
 @virtual

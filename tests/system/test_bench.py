@@ -411,7 +411,7 @@ def expected(case: str) -> set[Any]:
                 for what in ("drain, 4 s", "plan, 0.666667 s")
                 for when in ("early", "late")
             ),
-            ("transaction held open, 15 s", "part left"),
+            ("transaction held open, 4 s", "part left"),
         },
     }[case]
 

@@ -14,7 +14,7 @@ from horae.core.timeguard import TimeGuard
 from horae.executors.noop import NoopExecutor
 from horae.node import Loop
 from horae.ports import Executor
-from horae.scheduler.planner import Planner
+from horae.scheduler.planner import AGAIN_SECONDS, Planner
 from horae.scheduler.shards import Shards
 from horae.store.store import Store
 from horae.store.trials import IS_ANY_LEFT, SPAN, WAITING, single
@@ -26,7 +26,6 @@ SLOTS = 500
 LEASE_SECONDS = 600.0
 CREATE_BATCH = 1000
 WAIT_SECONDS = 600.0
-AGAIN_SECONDS = 0.05  # what a planner says when something came between
 
 
 async def create_rate(store: Store, count: int) -> float:

@@ -23,6 +23,7 @@ POLL_SECONDS = 1.0
 # Beside others: the shards of one that leaves must be taken over within a second.
 BESIDE_SECONDS = 0.5
 HELD_SECONDS = 0.5
+AGAIN_SECONDS = 0.05  # an edit or a new owner came between
 # Most due times are whole seconds, and so is the moment at which they come into sight: by this part of the look-ahead
 # later, what is due right then has started.
 AFTER_THE_CROWD = 0.03
@@ -44,6 +45,9 @@ class Planner:
         self._wake_workers = wake_workers
         self.on_free_shards: Callable[[], None] = lambda: None
         self._saw_free_shards = False
+        # Jobs and versions that the last scan of each lane could not read. They come first in the next one too: it
+        # looks behind them, and tells of each once.
+        self._broken: dict[int | None, set[tuple[str, int]]] = {}
 
     async def tick(self) -> float:
         delay = await self._plan()
@@ -53,8 +57,12 @@ class Planner:
         return 0.0
 
     async def _plan_all(self, lane: int) -> None:
-        while not await self._plan(lane):
-            pass
+        """Until nothing is due in it. An edit that comes between does not make it wait for the end of the other one."""
+        while True:
+            delay = await self._plan(lane)
+            if delay not in (0.0, AGAIN_SECONDS):
+                return
+            await asyncio.sleep(delay)
 
     async def _plan(self, lane: int | None = None) -> float:
         """One batch, and in how many seconds the next one may be due."""
@@ -63,7 +71,8 @@ class Planner:
             return HELD_SECONDS
         sent = asyncio.get_running_loop().time()
         hit("scan.before")
-        scan = await self._store.due_timers(sorted(held), self._ahead_us, AT_ONCE)
+        limit = AT_ONCE + len(self._broken.get(lane, ()))
+        scan = await self._store.due_timers(sorted(held), self._ahead_us, limit)
         hit("scan.after")
         timers_scanned()
         if scan.has_free_shards and not self._saw_free_shards:
@@ -72,7 +81,7 @@ class Planner:
         watch(self._guard, scan.now_us, sent)
         if self._guard.held:
             return HELD_SECONDS
-        decisions = self._decide(scan.timers, held, scan.now_us)
+        decisions = self._decide(scan.timers, held, scan.now_us, lane)
         if decisions:
             hit("plan.before_commit")
             planned = await self._store.plan(self._shards.owner, decisions)
@@ -84,8 +93,8 @@ class Planner:
             if unknown := [decision.timer for decision in decisions if not decision.timer.is_known]:
                 await self._store.keep_timings(unknown)
             if planned.moved < len(decisions):
-                return 0.05  # an edit or a new owner came between; look again
-        if len(scan.timers) == AT_ONCE:
+                return AGAIN_SECONDS
+        if len(scan.timers) == limit and (decisions or len(self._broken[lane]) > limit - AT_ONCE):
             return 0.0
         poll_seconds = POLL_SECONDS if len(self._shards.held) == SHARDS else BESIDE_SECONDS
         if scan.next_us is None:
@@ -93,9 +102,9 @@ class Planner:
         in_sight_us = scan.next_us - round(self._ahead_us * (1 - AFTER_THE_CROWD))
         return min(poll_seconds, max(0.0, (in_sight_us - scan.now_us) / 1e6))
 
-    def _decide(self, timers: list[DueTimer], held: dict[int, int], now_us: int) -> list[Decision]:
+    def _decide(self, timers: list[DueTimer], held: dict[int, int], now_us: int, lane: int | None) -> list[Decision]:
         horizon_us = now_us + self._ahead_us
-        decisions = []
+        decisions, broken = [], set()
         for timer in timers:
             try:
                 timing = read_timing(timer.timing)
@@ -103,5 +112,9 @@ class Planner:
                 cursor = Cursor(timer.job_id, timing, schedule, timer.due_us, timer.fired, timer.staged)
                 decisions.append(Decision(timer, held[timer.shard], plan(cursor, now_us, horizon_us)))
             except Exception as error:  # noqa: BLE001 one broken job must not stop the others of its shard
-                oops("plan.broken", error, job=timer.job_id, version=timer.version)
+                which = (timer.job_id, timer.version)
+                broken.add(which)
+                if all(which not in told for told in self._broken.values()):
+                    oops("plan.broken", error, job=timer.job_id, version=timer.version)
+        self._broken[lane] = broken
         return decisions

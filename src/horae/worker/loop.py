@@ -168,6 +168,7 @@ class Worker:
                 continue
             redactor = Redactor(secrets) if secrets else None
             task = loop.create_task(self._attempt(run, work, request, redactor), name=run.run_id)
+            self._stops.pop(run.run_id, None)  # of an attempt before, which a lost lease has left behind
             self._held[run.run_id] = _Held(run, task, now + request.timeout_seconds + OVERTIME_SECONDS)
             task.add_done_callback(self._finished)
 

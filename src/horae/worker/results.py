@@ -32,6 +32,8 @@ class Results:
         self._logs: list[LogChunk] = []
         self._on_the_way: Sequence[Ending | Again] = ()
         self._generation = 0
+        self._singly = 0
+        """So many times one outcome alone: the store could not take a batch."""
         self.on_more: Callable[[], None] = lambda: None
         self._arrived = asyncio.Event()
         self._sending = asyncio.Lock()
@@ -70,9 +72,6 @@ class Results:
             except Unavailable as error:
                 warn("results.waiting", count=self.waiting, why=error.detail)
                 await asyncio.sleep(RETRY_SECONDS)
-            except Exception as error:  # noqa: BLE001 our bug; the outcomes of the others must not be lost for it
-                oops("results.broken", error, count=self.waiting)
-                await self._flush_one_by_one()
 
     async def flush(self) -> None:
         """Sends all that is there, after what is on its way. What was not taken stays and is sent again."""
@@ -81,6 +80,16 @@ class Results:
                 await self._send()
 
     async def _send(self) -> None:
+        try:
+            await self._send_batch(1 if self._singly else BATCH)
+            self._singly = max(0, self._singly - 1)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 our bug; the outcomes of the others must not be lost for it
+            oops("results.broken", error, count=self.waiting)
+            self._singly = self.waiting
+
+    async def _send_batch(self, most: int) -> None:
         """One batch of each kind. What came meanwhile gathers first: the claim for the room that it left goes ahead, so
         that there is work to do while the next batch is stored.
         """
@@ -89,7 +98,7 @@ class Results:
             # Logs first: who sees a run as over must find all of its output.
             await self._send_logs()
             if self._endings:
-                endings, self._endings = self._endings[:BATCH], self._endings[BATCH:]
+                endings, self._endings = self._endings[:most], self._endings[most:]
                 with self._kept(endings, self._endings):
                     hit("settle.before_commit")
                     settled = await self._store.settle(self.worker, endings)
@@ -98,7 +107,7 @@ class Results:
                 if settled.has_more:
                     self.on_more()
             if self._again:
-                again, self._again = self._again[:BATCH], self._again[BATCH:]
+                again, self._again = self._again[:most], self._again[most:]
                 with self._kept(again, self._again):
                     hit("requeue.before_commit")
                     moved = await self._store.requeue(self.worker, again)
@@ -109,29 +118,6 @@ class Results:
             if self._logs or self.waiting:
                 self._arrived.set()
 
-    async def _flush_one_by_one(self) -> None:
-        """A batch that the store cannot take: what is wrong with one of them is put in its place."""
-        endings, self._endings = self._endings, []
-        for ending in endings:
-            try:
-                settled = await self._store.settle(self.worker, [ending])
-                runs_ended([ending.status] if settled.ended else [])
-                if settled.has_more:
-                    self.on_more()
-            except Unavailable:
-                self.end(ending)
-            except Exception as error:  # noqa: BLE001
-                self._fail(ending, error)
-        agains, self._again = self._again, []
-        for again in agains:
-            try:
-                await self._store.requeue(self.worker, [again])
-                self.on_more()
-            except Unavailable:
-                self.again(again)
-            except Exception as error:  # noqa: BLE001
-                self._fail(again, error)
-
     def _fail(self, outcome: Ending | Again, error: Exception) -> None:
         oops("result.broken", error, run=outcome.run_id)
         told = "The outcome could not be stored."
@@ -139,14 +125,19 @@ class Results:
 
     @contextmanager
     def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
-        """Puts a batch back in front when it may not have arrived, unless the right to report was lost meanwhile."""
+        """Puts a batch back in front when it may not have arrived, unless the right to report was lost meanwhile. One
+        that the store cannot take, sent alone, is replaced by what is wrong with it.
+        """
         generation = self._generation
         self._on_the_way = batch
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             if generation == self._generation:
-                rest[:0] = batch
+                if self._singly and isinstance(error, Exception) and not isinstance(error, Unavailable):
+                    self._fail(batch[0], error)
+                else:
+                    rest[:0] = batch
             raise
         finally:
             self._on_the_way = ()

@@ -1,0 +1,62 @@
+"""The planner beside edits and jobs that it cannot read, on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from horae.bench import fill
+from horae.ports import Decision, Planned
+from horae.scheduler import planner
+from horae.store.database import Statement
+from horae.store.trials import single
+from horae.testing import Horae, virtual
+
+BREAK = Statement("UPDATE timers SET timing = '{' WHERE substr(job_id, 7) < :until")
+DONE = Statement("SELECT job_id, count(*) AS n FROM history GROUP BY job_id")
+EVERY_SECOND = [{"schedule": "* * * * * *"}]
+
+
+@pytest.fixture(autouse=True)
+def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "AT_ONCE", 10)
+
+
+@virtual
+async def test_more_broken_jobs_than_a_batch_holds_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(planner, "oops", lambda *_, job, **__: told.append(job))
+    async with Horae() as horae:
+        await fill.add_jobs(horae.store, 40, EVERY_SECOND)
+        await horae.store.database.run(single(BREAK, until="10000025"))
+        await horae.advance(30)
+
+        done = {row["job_id"]: row["n"] for row in await horae.store.database.run(single(DONE))}
+        assert done.keys() == {f"bench-{10_000_000 + number}" for number in range(25, 40)}
+        assert min(done.values()) >= 25
+        assert len(told) == len(set(told)) == 25  # once each, not with every scan
+
+
+@virtual
+async def test_a_lane_that_an_edit_came_between_does_not_wait_for_the_end_of_the_other() -> None:
+    async with Horae() as horae:
+        plan, lanes = horae.store.plan, list[int]()
+
+        async def slow(owner: str, decisions: list[Decision]) -> Planned:
+            of = {decision.timer.shard % planner.LANES for decision in decisions}
+            if len(of) > 1:
+                return await plan(owner, decisions)
+            lanes.extend(of)
+            await asyncio.sleep(0.2)
+            if lanes.count(0) == 1 and of == {0}:
+                return Planned(len(decisions) - 1, 0, {})  # an edit
+            return await plan(owner, decisions)
+
+        horae.store.plan = slow  # type: ignore[method-assign]
+        await fill.add_jobs(horae.store, 400, [{"schedule": "@hourly"}])
+        await horae.advance(3650)
+
+        after = lanes[lanes.index(0) + 1 :]
+        assert 0 in after[:3], after
+        assert sum(row["n"] for row in await horae.store.database.run(single(DONE))) == 400

@@ -1,0 +1,130 @@
+"""Outcomes on their way to a store that is away, slow or cannot take one of them, on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from horae.core.errors import Unavailable
+from horae.ports import Again, Ending, Log, Outcome, Request, Settled
+from horae.store.database import Statement
+from horae.store.trials import single
+from horae.testing import Horae, virtual
+from horae.worker.results import Results
+from tests.scenario.rows import states_of, with_crowd
+
+EVENTS = Statement("SELECT kind FROM events WHERE kind = 'late_result'")
+
+
+@virtual
+async def test_results_that_did_not_arrive_go_again_and_are_taken_once() -> None:
+    async with Horae(worker_slots=300) as horae:
+        await with_crowd(horae)
+        settle, sizes = horae.store.settle, list[int]()
+
+        async def breaking(worker: str, endings: list[Ending]) -> Settled:
+            sizes.extend([len(endings)] if endings else [])
+            if sizes == [len(endings)]:
+                raise Unavailable("the test says so")
+            return await settle(worker, endings)
+
+        horae.store.settle = breaking  # type: ignore[method-assign]
+        horae.store.is_parallel = True
+        await horae.advance(20)
+
+        assert sizes[1] >= sizes[0] > 0  # with what came meanwhile
+        assert sum(sizes[1:]) == 600
+        assert await states_of(horae) == {"succeeded": 600}
+        assert [event["kind"] for event in await horae.store.database.run(single(EVENTS))] == []
+
+
+@virtual
+async def test_a_worker_that_waits_for_its_results_to_be_stored_goes_on_as_soon_as_they_are() -> None:
+    async with Horae() as horae:
+        await horae.create({"name": "a", "type": "noop"})
+        await horae.advance(1)
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        unknown = [Ending(f"run-{number}", 1, "succeeded", None, None, None) for number in range(10_000)]
+        worker.results._endings += unknown
+
+        assert await worker.tick() <= 0.01
+        worker.results.forget()
+
+
+@virtual
+async def test_one_outcome_that_cannot_be_stored_keeps_no_other() -> None:
+    async with Horae(executors={"noop": Failing()}) as horae:
+        names = ("bad", "good")
+        for name in names:
+            await horae.create({"name": name, "type": "noop", "retry": {"max_retries": 1, "delay": "1h"}})
+        bad = await horae.run("bad")
+        real = horae.store.requeue
+
+        async def broken(worker: str, again: list[Again]) -> set[str]:
+            if any(each.run_id == bad for each in again):
+                raise ValueError("our bug")
+            return await real(worker, again)
+
+        horae.store.requeue = broken  # type: ignore[method-assign]
+        await horae.run("good")
+        await horae.advance(5)
+
+        assert [[run["status"] for run in await horae.runs(name)] for name in names] == [["FAILED"], ["RETRYING"]]
+
+
+class Failing:
+    async def run(self, request: Request, log: Log) -> Outcome:
+        return Outcome(succeeded=False, reason="exception", error="no")
+
+    async def close(self) -> None:
+        return
+
+
+@virtual
+async def test_outcomes_that_are_sent_one_by_one_are_not_out_of_sight() -> None:
+    stored: list[str] = []
+
+    async def settle(worker: str, endings: list[Ending]) -> Settled:
+        if len(endings) > 1:
+            raise ValueError("our bug")
+        await asyncio.sleep(1)
+        stored.extend(ending.run_id for ending in endings)
+        return Settled(set(stored), has_more=False)
+
+    store: Any = SimpleNamespace(settle=settle)
+    results = Results(store, "w1")
+    task = asyncio.create_task(results.run())
+    for run_id in ("a", "b", "c"):
+        results.end(Ending(run_id, 1, "succeeded", None, None, None))
+    await asyncio.sleep(0.5)
+    assert [results.holds(run_id) for run_id in ("a", "b", "c")] == [True, True, True]
+    await results.flush()
+
+    assert stored == ["a", "b", "c"]
+    task.cancel()
+
+
+@virtual
+async def test_what_was_given_up_while_outcomes_went_one_by_one_is_not_sent() -> None:
+    sent: list[str] = []
+
+    async def settle(worker: str, endings: list[Ending]) -> Settled:
+        if len(endings) > 1:
+            raise ValueError("our bug")
+        sent.extend(ending.run_id for ending in endings)
+        await asyncio.sleep(1)
+        raise Unavailable("the test says so")
+
+    store: Any = SimpleNamespace(settle=settle)
+    results = Results(store, "w1")
+    task = asyncio.create_task(results.run())
+    for run_id in ("a", "b"):
+        results.end(Ending(run_id, 1, "succeeded", None, None, None))
+    await asyncio.sleep(0.5)
+    results.forget()
+    await asyncio.sleep(10)
+
+    assert (sent, results.waiting) == (["a"], 0)
+    task.cancel()
