@@ -13,7 +13,7 @@ import pytest
 
 import horae.store
 from horae.bench import fill
-from horae.store import claims, job_lists, letters, plans, results, run_lists
+from horae.store import claims, fleet, job_lists, letters, plans, results, run_lists
 from horae.store.database import Statement
 from horae.store.postgres import SESSION, PostgresDatabase
 from horae.store.sqlite import SqliteDatabase
@@ -153,6 +153,26 @@ async def test_hot_statements_never_walk_a_whole_table_of_which_they_want_a_part
     await connection.close()
 
     assert walks == []
+
+
+async def test_whom_a_worker_is_to_stop_is_found_without_a_walk_past_all_that_it_runs(postgres_database: str) -> None:
+    """While an old transaction is open, nothing that ever ran leaves the index of what runs."""
+    store = Store(PostgresDatabase(postgres_database))
+    await store.migrate()
+    await fill.add_jobs(store, 1000, fill.SIX_HOURS)
+    await fill.add_waiting(store, 5000, 1000)
+    await store.close()
+    connection = await asyncpg.connect(postgres_database, server_settings=SESSION)
+    await connection.execute("UPDATE runs SET state = 'running', worker = 'w1', started_us = 1")
+    text = fleet.CANCELLED.for_postgres()[0]
+
+    plans_of = []
+    for analyze in ("SELECT 1", "ANALYZE runs"):
+        await connection.execute(analyze)
+        plans_of.append("\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {text}", "w1")))
+    await connection.close()
+
+    assert all("using runs_cancelled" in plan for plan in plans_of), plans_of
 
 
 def _fitting(value: object, kind: str) -> object:

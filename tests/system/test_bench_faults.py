@@ -10,7 +10,7 @@ import pytest
 
 from bench import __main__ as whole
 from bench import contest
-from horae.bench import fill, walk
+from horae.bench import fill, soak, walk
 from horae.bench.figures import Figures, Floor, Key
 from horae.bench.place import OURS, Place
 from horae.bench.run import Bench, attempt, run
@@ -117,6 +117,21 @@ def test_a_bound_whose_unit_nobody_could_measure_is_left_out() -> None:
     assert figures.left_out(floors) == [idle]
     figures.add("idle", "one host", "horae", {"statements/s": 3.0})
     assert figures.left_out(floors) == []
+
+
+async def test_a_bare_drain_that_dies_says_of_what(postgres_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def dying(*_: object) -> None:
+        raise ValueError("the statement took too long")
+
+    monkeypatch.setattr(soak.bare, "drain_on", dying)
+    monkeypatch.setattr(soak, "STUCK_SECONDS", 0.3)
+    monkeypatch.setattr(soak, "WAITING_AT_LEAST", 1000)
+    place = Place(postgres_database)
+
+    with pytest.raises(ValueError, match="took too long"):
+        await soak.soak(place, 10, soak.by_bare)
+
+    await place.wipe()
 
 
 class Failing:

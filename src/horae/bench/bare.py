@@ -227,7 +227,7 @@ class Taker:
         self._hot = HOT[place.dialect]
         self._is_single = place.dialect == "postgres"
         self._bare = bare
-        self._head_us = 0
+        self._head_us: int | None = None
         self._look_again_at = 0.0
 
     async def drain(self) -> int:
@@ -241,6 +241,9 @@ class Taker:
             self._head_us = await self._look()
             looked = perf_counter()
             self._look_again_at = looked + max(LOOK_SECONDS, looked - began)
+        if self._head_us is None:
+            self._look_again_at = 0.0
+            return 0
         async with self._bare.transaction(is_needed=not self._is_single):
             claimed = await self._bare.answer(self._hot.claim(WORKER, [Share(LINE, BATCH, self._head_us)]))
         if not claimed:
@@ -251,9 +254,12 @@ class Taker:
             await self._bare.answer(self._hot.settle(WORKER, endings))
         return len(claimed)
 
-    async def _look(self) -> int:
+    async def _look(self) -> int | None:
+        """When the first of the line is due, unless nothing waits: from its very beginning a claim would walk past all
+        that an old transaction keeps.
+        """
         lines = await self._bare.answer(self._hot.look([HEAD]))
-        return next((line["head_us"] for line in lines if line["bucket"] == LINE), 0)
+        return next((line["head_us"] for line in lines if line["bucket"] == LINE), None)
 
 
 async def create_rate(place: Place, count: int, new_id: Callable[[], str]) -> float:

@@ -20,10 +20,11 @@ WHERE workers.expires_us > horae_now()
 RETURNING state
 """)
 
+# Only what runs has a worker. Said once more, it would be looked for among all that runs.
 CANCELLED = Statement("""
 SELECT id, cancel
 FROM runs
-WHERE worker = :worker AND state = 'running' AND cancel IS NOT NULL
+WHERE worker = :worker AND cancel IS NOT NULL
 """)
 
 RUNNING_OF = Statement("""

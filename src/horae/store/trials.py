@@ -95,6 +95,11 @@ WHERE due_us > CAST(:from_us AS BIGINT) + CAST(:times AS BIGINT) * CAST(:apart_u
 ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite="ANALYZE")
 WAITING = Statement("SELECT count(*) AS n FROM runs")
 JOBS = Statement("SELECT count(*) AS n FROM jobs")
+ENDED = Statement("""
+SELECT coalesce(sum(n_tup_ins), 0)::bigint AS n
+FROM pg_stat_user_tables
+WHERE schemaname = current_schema() AND relname LIKE 'history%'
+""")
 IS_ANY_LEFT = Statement("SELECT EXISTS (SELECT 1 FROM runs) AS yes")
 EMPTY = Statement("DELETE FROM runs")
 SPAN = Statement("""
