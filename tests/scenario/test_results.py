@@ -6,6 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from horae.core.errors import Unavailable
 from horae.ports import Again, Ending, Log, Outcome, Request, Settled
 from horae.store.database import Statement
@@ -127,4 +129,27 @@ async def test_what_was_given_up_while_outcomes_went_one_by_one_is_not_sent() ->
     await asyncio.sleep(10)
 
     assert (sent, results.waiting) == (["a"], 0)
+    task.cancel()
+
+
+@virtual
+async def test_a_store_that_takes_nothing_holds_up_no_drain_and_is_asked_at_leisure() -> None:
+    asked = 0
+
+    async def settle(worker: str, endings: list[Ending]) -> Settled:
+        nonlocal asked
+        asked += 1
+        raise ValueError("our bug")
+
+    store: Any = SimpleNamespace(settle=settle)
+    results = Results(store, "w1")
+    for run_id in ("a", "b"):
+        results.end(Ending(run_id, 1, "succeeded", None, None, None))
+    with pytest.raises(Unavailable):
+        await results.flush()
+
+    task = asyncio.create_task(results.run())
+    await asyncio.sleep(60)
+    assert results.waiting == 2
+    assert asked < 200
     task.cancel()

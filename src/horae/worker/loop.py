@@ -336,12 +336,8 @@ class Worker:
             self._stop_run(run_id, DRAINED)
         if tasks:
             await asyncio.wait(tasks, timeout=10)
-        try:
+        with contextlib.suppress(Unavailable):
             await self.results.flush()
-        except Unavailable:
-            pass
-        except Exception as error:  # noqa: BLE001 our bug; the fleet must still hear that we go
-            oops("results.broken", error, count=self.results.waiting)
         with contextlib.suppress(Unavailable):
             hit("drain.before_leave")
             await self._store.leave(self.id)

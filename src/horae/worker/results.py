@@ -21,6 +21,7 @@ BATCH = 1000
 LOGS_KEPT = 20_000
 GATHER_SECONDS = 0.003
 RETRY_SECONDS = 0.5
+NOT_STORED = "The outcome could not be stored."
 
 
 class Results:
@@ -120,8 +121,10 @@ class Results:
 
     def _fail(self, outcome: Ending | Again, error: Exception) -> None:
         oops("result.broken", error, run=outcome.run_id)
-        told = "The outcome could not be stored."
-        self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", told, None))
+        if isinstance(outcome, Ending) and outcome.error == NOT_STORED:
+            self.end(outcome)  # behind the others
+            raise Unavailable(NOT_STORED) from error
+        self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", NOT_STORED, None))
 
     @contextmanager
     def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
