@@ -19,7 +19,7 @@ from horae.store.postgres import SESSION, PostgresDatabase
 from horae.store.sqlite import SqliteDatabase
 from horae.store.store import Store
 
-POSTGRES_ONLY = {"plans.PLAN", "claims.CLAIM", "results.SETTLE", "upkeep.PARTITIONS"}
+POSTGRES_ONLY = {"trials.ENDED", "plans.PLAN", "claims.CLAIM", "results.SETTLE", "upkeep.PARTITIONS"}
 SQLITE_ONLY = {"upkeep._OLD"}
 
 

@@ -6,10 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from horae.core.errors import Unavailable
-from horae.ports import Again, Ending, Log, Outcome, Request, Settled
+from horae.ports import Again, Ending, Log, LogChunk, Outcome, Request, Settled
 from horae.store.database import Statement
 from horae.store.trials import single
 from horae.testing import Horae, virtual
@@ -133,23 +131,32 @@ async def test_what_was_given_up_while_outcomes_went_one_by_one_is_not_sent() ->
 
 
 @virtual
-async def test_a_store_that_takes_nothing_holds_up_no_drain_and_is_asked_at_leisure() -> None:
-    asked = 0
+async def test_an_outcome_that_cannot_be_stored_at_all_holds_up_no_other_and_no_drain() -> None:
+    stored: list[str] = []
 
     async def settle(worker: str, endings: list[Ending]) -> Settled:
-        nonlocal asked
-        asked += 1
+        if any(ending.run_id == "bad" for ending in endings):
+            raise ValueError("our bug")
+        stored.extend(ending.run_id for ending in endings)
+        return Settled(set(stored), has_more=False)
+
+    async def requeue(worker: str, again: list[Again]) -> set[str]:
+        stored.extend(each.run_id for each in again)
+        return set()
+
+    async def add_logs(chunks: list[LogChunk]) -> None:
         raise ValueError("our bug")
 
-    store: Any = SimpleNamespace(settle=settle)
+    store: Any = SimpleNamespace(settle=settle, requeue=requeue, add_logs=add_logs)
     results = Results(store, "w1")
-    for run_id in ("a", "b"):
+    results.log(LogChunk("bad", 1, 1, "text", "default"))
+    for run_id in ("a", "bad", "b"):
         results.end(Ending(run_id, 1, "succeeded", None, None, None))
-    with pytest.raises(Unavailable):
+    results.again(Again("c", 1, 0, None, None))
+    async with asyncio.timeout(10):
         await results.flush()
 
-    task = asyncio.create_task(results.run())
-    await asyncio.sleep(60)
-    assert results.waiting == 2
-    assert asked < 200
-    task.cancel()
+    assert sorted(stored) == ["a", "b", "c"]
+    assert (results.waiting, results.holds("bad"), results._singly) == (0, True, 0)
+    results.forget()
+    assert not results.holds("bad")

@@ -212,10 +212,13 @@ async def drain_rate(place: Place, count: int, connections: int) -> float:
 async def drain_on(place: Place, connections: int) -> None:
     """Whatever comes, until it is cancelled."""
     async with _plains(place, connections) as plains:
-        takers = [Taker(place, bare) for bare in plains]
-        while True:
-            await asyncio.gather(*(taker.drain() for taker in takers))
-            await asyncio.sleep(0.01)
+        await asyncio.gather(*(_drain_on(Taker(place, bare)) for bare in plains))
+
+
+async def _drain_on(taker: Taker) -> None:
+    while True:
+        await taker.drain()
+        await asyncio.sleep(0.01)
 
 
 class Taker:

@@ -64,12 +64,12 @@ class Place:
         if self.dialect == "postgres":
             try:
                 parts = urlsplit(given)
-            except ValueError as error:
+            except ValueError as error:  # its words may hold a part of the password
                 hint = "Write postgresql://user:password@host:port/database."
-                raise Invalid([Fault("--url", f"It is no address: {error}.", hint)]) from error
+                raise Invalid([Fault("--url", "It is no address.", hint)]) from error
             query = dict(parse_qsl(parts.query)) | {"search_path": self._schema}
             # By hand: without a host, as for a socket, geturl() leaves the two slashes out.
-            self.url = f"{given.partition('?')[0]}?{urlencode(query)}"
+            self.url = f"{parts.scheme}://{parts.netloc}{parts.path}?{urlencode(query)}"
         else:
             self.url = f"sqlite:///{given.removeprefix('sqlite:///')}{number}"
 

@@ -7,7 +7,6 @@ is compared with the same SQL run bare, in the same trouble.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from statistics import median
@@ -47,8 +46,9 @@ async def by_bare(place: Place) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task  # what it died of is why nothing was drained
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()  # what it died of is why nothing was drained
 
 
 async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = False) -> tuple[float, float]:

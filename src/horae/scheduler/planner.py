@@ -102,7 +102,9 @@ class Planner:
         in_sight_us = scan.next_us - round(self._ahead_us * (1 - AFTER_THE_CROWD))
         return min(poll_seconds, max(0.0, (in_sight_us - scan.now_us) / 1e6))
 
-    def _decide(self, timers: list[DueTimer], held: dict[int, int], now_us: int, lane: int | None) -> list[Decision]:
+    def _decide(
+        self, timers: list[DueTimer], held: dict[int, int], now_us: int, lane: int | None = None
+    ) -> list[Decision]:
         horizon_us = now_us + self._ahead_us
         decisions, broken = [], set()
         for timer in timers:

@@ -96,7 +96,7 @@ ANALYZE = Statement("ANALYZE jobs, job_versions, timers, runs, history", sqlite=
 WAITING = Statement("SELECT count(*) AS n FROM runs")
 JOBS = Statement("SELECT count(*) AS n FROM jobs")
 ENDED = Statement("""
-SELECT coalesce(sum(n_tup_ins), 0)::bigint AS n
+SELECT CAST(coalesce(sum(n_tup_ins), 0) AS BIGINT) AS n
 FROM pg_stat_user_tables
 WHERE schemaname = current_schema() AND relname LIKE 'history%'
 """)

@@ -40,6 +40,9 @@ CANCEL_SECONDS = 1.0
 STARTS_A_SLOT = 20
 STRAY_US = 3_000_000
 STRAYS_REST = 20
+# Also after a pause of the whole process, which looks as if the answer had taken so long.
+STRAYS_MOST_SECONDS = 30.0
+SLOW_SECONDS = 1.0
 # A run whose definition cannot be read here is for another worker.
 UNREAD_US = 5_000_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
@@ -259,7 +262,12 @@ class Worker:
         clock = asyncio.get_running_loop().time
         if self._suspects is None:
             worker, began = self.id, clock()  # which may have been given up when the answer comes
-            running = await self._store.running_of(worker, STRAY_US)
+            try:
+                running = await self._store.running_of(worker, STRAY_US)
+            except Unavailable:
+                if clock() - began < SLOW_SECONDS:
+                    raise
+                return self._rest(clock() - began)
             self._suspects = _Suspects(worker, running, set(self._taker.under_way), clock() - began)
         worker, running, awaited, took = self._suspects
         if awaited & self._taker.under_way:
@@ -270,8 +278,13 @@ class Worker:
             if worker == self.id and (known is None or known.run.token != token) and not self.results.holds(run_id):
                 warn("run.stray", run=run_id, worker=worker)
                 self.results.again(Again(run_id, token, 0, None, None, counts=False))
-        # While an old transaction is open it walks past all that ever ran here: a small part of the time, no more.
-        return max(self._settings.heartbeat_seconds, STRAYS_REST * took)
+        return self._rest(took)
+
+    def _rest(self, took: float) -> float:
+        """While an old transaction is open, a look for strays walks past all that ever ran here: it may have a small
+        part of the time and no more.
+        """
+        return max(self._settings.heartbeat_seconds, min(STRAYS_REST * took, STRAYS_MOST_SECONDS))
 
     async def watch_cancels(self) -> float:
         now = asyncio.get_running_loop().time()

@@ -32,6 +32,8 @@ class Results:
         self._again: list[Again] = []
         self._logs: list[LogChunk] = []
         self._on_the_way: Sequence[Ending | Again] = ()
+        self._unstored: list[Ending] = []
+        """What the store does not even take as failed: ours until this worker leaves, when the fleet ends it."""
         self._generation = 0
         self._singly = 0
         """So many times one outcome alone: the store could not take a batch."""
@@ -57,11 +59,13 @@ class Results:
 
     def holds(self, run_id: str) -> bool:
         """Whether an outcome of this run is still on its way."""
-        return any(run_id == outcome.run_id for outcome in (*self._endings, *self._again, *self._on_the_way))
+        held = (*self._endings, *self._again, *self._on_the_way, *self._unstored)
+        return any(run_id == outcome.run_id for outcome in held)
 
     def forget(self) -> None:
         """The lease is gone, and with it the right to report."""
-        self._endings, self._again, self._generation = [], [], self._generation + 1
+        self._endings, self._again, self._unstored = [], [], []
+        self._generation, self._singly = self._generation + 1, 0
 
     async def run(self) -> None:
         while True:
@@ -122,8 +126,8 @@ class Results:
     def _fail(self, outcome: Ending | Again, error: Exception) -> None:
         oops("result.broken", error, run=outcome.run_id)
         if isinstance(outcome, Ending) and outcome.error == NOT_STORED:
-            self.end(outcome)  # behind the others
-            raise Unavailable(NOT_STORED) from error
+            self._unstored.append(outcome)
+            return
         self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", NOT_STORED, None))
 
     @contextmanager
@@ -155,3 +159,5 @@ class Results:
                 self._logs[:0] = batch
                 del self._logs[LOGS_KEPT:]
                 raise
+            except Exception as error:  # noqa: BLE001 our bug; no outcome must wait for it
+                oops("logs.broken", error, count=len(batch))
