@@ -39,10 +39,6 @@ CANCEL_SECONDS = 1.0
 # Definitions are read ahead for what the slots can start within a second, if a run takes fifty milliseconds.
 STARTS_A_SLOT = 20
 STRAY_US = 3_000_000
-STRAYS_REST = 20
-# Also after a pause of the whole process, which looks as if the answer had taken so long.
-STRAYS_MOST_SECONDS = 30.0
-SLOW_SECONDS = 1.0
 # A run whose definition cannot be read here is for another worker.
 UNREAD_US = 5_000_000
 # A run must have ended before another worker can be given it: stop when this part of the lease is used up.
@@ -76,12 +72,11 @@ class _Held(NamedTuple):
 
 
 class _Suspects(NamedTuple):
-    """What the store says is running here, the claims that were under way when it said so, and how long it took."""
+    """What the store says is running here, and the claims that were under way when it said so."""
 
     worker: str
     running: dict[str, int]
     awaited: set[object]
-    took: float
 
 
 class Worker:
@@ -259,17 +254,11 @@ class Worker:
         Judged when every claim has ended that was under way when they were seen: its answer may be slow, and then it
         starts them.
         """
-        clock = asyncio.get_running_loop().time
         if self._suspects is None:
-            worker, began = self.id, clock()  # which may have been given up when the answer comes
-            try:
-                running = await self._store.running_of(worker, STRAY_US)
-            except Unavailable:
-                if clock() - began < SLOW_SECONDS:
-                    raise
-                return self._rest(clock() - began)
-            self._suspects = _Suspects(worker, running, set(self._taker.under_way), clock() - began)
-        worker, running, awaited, took = self._suspects
+            worker = self.id  # which may have been given up when the answer comes
+            running = await self._store.running_of(worker, STRAY_US)
+            self._suspects = _Suspects(worker, running, set(self._taker.under_way))
+        worker, running, awaited = self._suspects
         if awaited & self._taker.under_way:
             return BUSY_SECONDS
         self._suspects = None
@@ -278,13 +267,7 @@ class Worker:
             if worker == self.id and (known is None or known.run.token != token) and not self.results.holds(run_id):
                 warn("run.stray", run=run_id, worker=worker)
                 self.results.again(Again(run_id, token, 0, None, None, counts=False))
-        return self._rest(took)
-
-    def _rest(self, took: float) -> float:
-        """While an old transaction is open, a look for strays walks past all that ever ran here: it may have a small
-        part of the time and no more.
-        """
-        return max(self._settings.heartbeat_seconds, min(STRAYS_REST * took, STRAYS_MOST_SECONDS))
+        return self._settings.heartbeat_seconds
 
     async def watch_cancels(self) -> float:
         now = asyncio.get_running_loop().time()
