@@ -94,7 +94,7 @@ class Planner:
                 await self._store.keep_timings(unknown)
             if planned.moved < len(decisions):
                 return AGAIN_SECONDS
-        if len(scan.timers) == limit and (decisions or len(self._broken[lane]) > limit - AT_ONCE):
+        if len(scan.timers) == limit:
             return 0.0
         poll_seconds = POLL_SECONDS if len(self._shards.held) == SHARDS else BESIDE_SECONDS
         if scan.next_us is None:
