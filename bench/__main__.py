@@ -41,7 +41,7 @@ OTHER_ROUNDS = 2
 TOGETHER = (1, 2)
 ON_FILE = "sqlite, 1 process"
 IN_MEMORY = ("tmpfs", "ramfs")
-CROWDS = 3  # a crowd is over in half a second: so many of them in a round
+PAIRS = 3  # a crowd is over in half a second, a drain of a file in one and a half: so many of them in a round
 
 Turns = Sequence[Callable[[], None]]
 
@@ -145,7 +145,8 @@ def _drains(bench: Bench, on_file: Bench, servers: contest.Servers, peers: list[
         # SQLite is drained by the one process that it serves.
         ours = [partial(_drain_ours, on_file, 1, ON_FILE, number)] if processes == 1 else []
         theirs = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in files]
-        _in_turn(servers, ours, theirs, number)
+        for turn in range(PAIRS if ours else 1):
+            _in_turn(servers, ours, theirs, number + turn)
         others = [partial(_drain_peer, bench, servers, peer, processes, number) for peer in peers if peer not in files]
         shape = processes_of(processes)
         _in_turn(servers, [partial(_drain_ours, bench, processes, shape, number)], others, number)
@@ -186,7 +187,7 @@ def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], n
     theirs: Turns = [partial(_crowd_peer, bench, servers, peer, count, number) for count in sizes for peer in peers]
     _in_turn(servers, [partial(_crowd_ours, bench, number)], theirs, number)
     for rival in (peer for peer in peers if peer.name == CROWD_RIVAL):
-        for turn in range(1, CROWDS):
+        for turn in range(1, PAIRS):
             again = partial(_crowd_ours, bench, number, lambda bench: crowd(bench, least))
             _in_turn(servers, [again], [partial(_crowd_peer, bench, servers, rival, least, number)], number + turn)
 
