@@ -129,7 +129,7 @@ async def test_hot_statements_use_indexes_even_without_statistics(name: str, pos
 async def test_hot_statements_never_walk_a_whole_table_of_which_they_want_a_part(postgres_database: str) -> None:
     store = Store(PostgresDatabase(postgres_database))
     await store.migrate()
-    await fill.add_jobs(store, 20_000, fill.SIX_HOURS)
+    await fill.add_jobs(store, 20_000)
     await fill.add_waiting(store, 20_000, 20_000)
     await fill.analyze(store)
     await store.close()
@@ -159,7 +159,7 @@ async def test_whom_a_worker_is_to_stop_is_found_without_a_walk_past_all_that_it
     """While an old transaction is open, nothing that ever ran leaves the index of what runs."""
     store = Store(PostgresDatabase(postgres_database))
     await store.migrate()
-    await fill.add_jobs(store, 1000, fill.SIX_HOURS)
+    await fill.add_jobs(store, 1000)
     await fill.add_waiting(store, 5000, 1000)
     await store.close()
     connection = await asyncpg.connect(postgres_database, server_settings=SESSION)

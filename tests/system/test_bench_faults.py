@@ -146,7 +146,7 @@ class Failing:
 async def test_runs_that_fail_are_not_counted_as_drained(tmp_path: Path) -> None:
     executors: dict[str, Any] = {"noop": Failing()}
     async with Place(str(tmp_path / "bench.db")).fresh() as store:
-        await fill.add_jobs(store, 10, fill.SIX_HOURS)
+        await fill.add_jobs(store, 10)
         await fill.add_waiting(store, 20, 10)
         with pytest.raises(AssertionError, match="0 of 20 runs were drained"):
             await walk.drain_rate(store, 20, executors)

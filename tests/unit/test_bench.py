@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
@@ -8,6 +9,7 @@ import pytest
 
 from horae.bench.charts import Bar, bars, lines, number_text
 from horae.bench.figures import Figures, Floor, Key, percentiles
+from horae.bench.fill import AHEAD_SECONDS, lines_of, six_hours
 from horae.bench.floors import FLOORS, PEERS, expected
 from horae.bench.growth import SETS, Standing, due_in
 from horae.bench.pictures import draw
@@ -304,3 +306,14 @@ def test_charts_are_drawn_of_what_was_measured(tmp_path) -> None:
 )
 def test_the_rate_of_a_window_needs_no_look_within_it(seen, rate: float) -> None:
     assert rate_between(seen, 1.0, 2.0) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize("hour", range(24))
+@pytest.mark.parametrize("minute", [0, 6, 59])
+def test_jobs_of_the_benchmark_are_due_within_its_look_ahead_but_not_while_it_runs(hour: int, minute: int) -> None:
+    now_us = round(datetime(2026, 11, 18, hour, minute, 59, tzinfo=UTC).timestamp()) * 1_000_000
+
+    dues = [due_us - now_us for *_, due_us in lines_of(six_hours(now_us), now_us)]
+
+    assert min(dues) > 3600e6
+    assert max(dues) < (AHEAD_SECONDS - 3600) * 1e6

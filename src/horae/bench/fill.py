@@ -21,8 +21,6 @@ LINE = f"{HEAD}2|default"
 LOCAL = "127.0.0.0/8"
 SLICE = 20_000
 DAY_US = 86_400_000_000
-# Due once in six hours, at every minute of it: with a look-ahead of six hours each is planned exactly once.
-SIX_HOURS = [{"schedule": f"{minute} */6 * * *"} for minute in range(60)]
 AHEAD_SECONDS = 6 * 3600
 
 Documents = list[dict[str, Any]]
@@ -36,6 +34,14 @@ def jobs_of(count: int, new_id: Callable[[], str], now_us: int) -> list[NewJob]:
         document = {"name": f"bench-{id_}", "type": "noop", "schedule": f"{number % 60} {number % 24} * * *"}
         made.append(NewJob(id_, parse_job(document, job_id=id_, now_us=now_us, tenant="default")))
     return made
+
+
+def six_hours(now_us: int) -> Documents:
+    """Due once in six hours, at every minute of an hour that is neither this one nor the next: with a look-ahead of six
+    hours each is planned exactly once, with a short one none by itself.
+    """
+    hour = (datetime.fromtimestamp(now_us // 1_000_000, UTC).hour + 3) % 6
+    return [{"schedule": f"{minute} {hour}-23/6 * * *"} for minute in range(60)]
 
 
 def once_at(at_us: int) -> str:
@@ -58,17 +64,18 @@ def lines_of(documents: Documents, now_us: int) -> list[tuple[int, str, str | No
 async def add_jobs(
     store: Store,
     count: int,
-    documents: Documents,
+    documents: Documents | None = None,
     *,
     tenants: int = 1,
     priorities: int = 1,
     start: int = 0,
     spread: trials.Spread | None = None,
 ) -> None:
-    """Number n is the document n modulo their count, and so with its tenant and priority. With a `spread` it is due at
-    one of those times first, not when its document says.
+    """Number n is the document n modulo their count, and so with its tenant and priority; without any it is due in some
+    hours. With a `spread` it is due at one of those times first, not when its document says.
     """
     now_us = await store.now()
+    documents = documents or six_hours(now_us)
     is_gated = any(document.keys() & {"overlap", "max_concurrency"} for document in documents)
     head = GATED_HEAD if is_gated else HEAD
     crowd = trials.Crowd(lines_of(documents, now_us), head, is_gated, tenants, priorities, now_us, spread)

@@ -207,7 +207,7 @@ def _add_turns(bench: Bench, shape: str, turns: list[dict[str, float]]) -> None:
 async def grow_tenants(bench: Bench) -> None:
     for count in bench.size.tenants:
         async with bench.place.fresh() as store:
-            await fill.add_jobs(store, bench.size.jobs, fill.SIX_HOURS, tenants=count)
+            await fill.add_jobs(store, bench.size.jobs, tenants=count)
             await fill.add_waiting(store, bench.size.waiting, bench.size.jobs)
             await fill.analyze(store)
             rate = await walk.drain_rate(store, bench.size.waiting)
@@ -227,7 +227,7 @@ async def gates(bench: Bench) -> None:
     ]
     for shape, rule, jobs in shapes:
         async with bench.place.fresh() as store:
-            documents = [document | rule for document in fill.SIX_HOURS]
+            documents = [document | rule for document in fill.six_hours(await store.now())]
             await fill.add_jobs(store, jobs, documents)
             await fill.add_waiting(store, count, jobs)
             await fill.analyze(store)
@@ -371,7 +371,7 @@ async def _empty(_: Store) -> None:
 
 
 async def _registered(store: Store, count: int) -> None:
-    await fill.add_jobs(store, count, fill.SIX_HOURS)
+    await fill.add_jobs(store, count)
     await fill.analyze(store)
 
 
@@ -381,6 +381,6 @@ async def _due(store: Store, count: int) -> None:
 
 
 async def _waiting(store: Store, jobs: int, count: int) -> None:
-    await fill.add_jobs(store, jobs, fill.SIX_HOURS)
+    await fill.add_jobs(store, jobs)
     await fill.add_waiting(store, count, jobs)
     await fill.analyze(store)

@@ -60,7 +60,7 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
     start, until = 0.0, seconds + window
     most, moved_at = 0, 0.0
     async with place.fresh() as store:
-        await fill.add_jobs(store, JOBS, fill.SIX_HOURS)
+        await fill.add_jobs(store, JOBS)
         await fill.add_waiting(store, WAITING_AT_LEAST, JOBS)
         await fill.analyze(store)
         async with drains(place), AsyncExitStack() as held:
@@ -84,7 +84,7 @@ async def plans(place: Place, seconds: float) -> tuple[float, float]:
     window = min(MINUTE, seconds / 5)
     seen: list[tuple[float, float]] = []
     async with place.fresh() as store:
-        await fill.add_jobs(store, JOBS, fill.SIX_HOURS)
+        await fill.add_jobs(store, JOBS)
         await fill.analyze(store)
         began = perf_counter()
         while (at := perf_counter() - began) < seconds:
