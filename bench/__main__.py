@@ -228,8 +228,9 @@ def _guarded(
     try:
         figures.add(*place, peer, work())
     except contest.PeerError as error:
-        figures.remark(*place, peer, str(error))
-        if not may_pass:
+        if may_pass:
+            figures.remark(*place, peer, str(error))
+        else:
             figures.fail(*place, str(error), peer)
     except Exception as error:  # noqa: BLE001 whatever it is, hours of the others must not be lost for it
         figures.fail(*place, f"{type(error).__name__}: {error}", peer)

@@ -333,24 +333,6 @@ def test_a_peer_is_timed_by_its_marks_and_missed_when_some_are_missing(
         assert bench.figures.failed == []
 
 
-def test_crowds_take_turns_and_the_least_comes_again_beside_its_rival(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(whole, "rest", told.append)
-    monkeypatch.setattr(whole, "_crowd_ours", lambda _, __, case=None: told.append("again" if case else "all"))
-    monkeypatch.setattr(whole, "_crowd_peer", lambda *given: told.append(f"{given[2].name} {given[3]}"))
-    bench = Bench(Place(str(tmp_path / "bench.db")), replace(SMALL, herd=(50, 90), rounds=2), Figures(), print)
-
-    peers = [peer for peer in contest.peers() if peer.name in ("pgqueuer", "saq")]
-    whole._contests(bench, bench, contest.Servers("rest", ""), ["crowds"], peers)
-
-    assert set(told[::2]) == {"rest"}
-    first = ["all", "pgqueuer 50", "saq 50", "pgqueuer 90", "saq 90", "pgqueuer 50", "again", "again", "pgqueuer 50"]
-    second = ["pgqueuer 90", "pgqueuer 50", "all", "again", "pgqueuer 50", "pgqueuer 50", "again"]
-    assert told[1::2] == first + second
-
-
 def test_an_unknown_case_is_named(tmp_path: Path) -> None:
     done = Shell(tmp_path, None)("bench", "--case", "nonsense")
 
