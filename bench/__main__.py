@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ OTHER_ROUNDS = 2
 TOGETHER = (1, 2)
 ON_FILE = "sqlite, 1 process"
 IN_MEMORY = ("tmpfs", "ramfs")
-PAIRS = 3  # a crowd is over in half a second, a drain of a file in one and a half: so many of them in a round
+PAIRS = 3  # a crowd is over in half a second or some, a drain of a file in one and a half: so many of them in a round
 
 Turns = Sequence[Callable[[], None]]
 
@@ -180,16 +181,16 @@ def _drain_peer(bench: Bench, servers: contest.Servers, peer: contest.Peer, proc
 
 
 def _crowds(bench: Bench, servers: contest.Servers, peers: list[contest.Peer], number: int) -> None:
-    """Horae first in one turn, last in the next; after the first turn of a round the least crowd alone, beside the peer
-    that it is measured by.
+    """Horae first in one turn, last in the next; after the first turn of a round each crowd beside the peer alone that
+    it is measured by.
     """
-    sizes, least = bench.size.herd, bench.size.herd[0]
+    sizes = bench.size.herd
     theirs: Turns = [partial(_crowd_peer, bench, servers, peer, count, number) for count in sizes for peer in peers]
     _in_turn(servers, [partial(_crowd_ours, bench, number)], theirs, number)
     for rival in (peer for peer in peers if peer.name == CROWD_RIVAL):
-        for turn in range(1, PAIRS):
-            again = partial(_crowd_ours, bench, number, lambda bench: crowd(bench, least))
-            _in_turn(servers, [again], [partial(_crowd_peer, bench, servers, rival, least, number)], number + turn)
+        for turn, count in product(range(1, PAIRS), sizes):
+            again = partial(_crowd_ours, bench, number, partial(crowd, count=count))
+            _in_turn(servers, [again], [partial(_crowd_peer, bench, servers, rival, count, number)], number + turn)
 
 
 def _crowd_ours(bench: Bench, number: int, case: Case | None = None) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from horae.core.errors import Unavailable
 from horae.ports import Again, Ending, Log, LogChunk, Outcome, Request, Settled
 from horae.store.database import Statement
@@ -51,6 +53,86 @@ async def test_a_worker_that_waits_for_its_results_to_be_stored_goes_on_as_soon_
 
         assert await worker.tick() <= 0.01
         worker.results.forget()
+
+
+@virtual
+@pytest.mark.parametrize(
+    ("count", "is_parallel", "sizes"), [(3001, True, [1000, 1000]), (3000, True, [1000]), (9000, False, [1000])]
+)
+async def test_far_behind_two_batches_are_stored_at_a_time(count: int, is_parallel: bool, sizes: list[int]) -> None:
+    store = Slow(is_parallel=is_parallel)
+    results = Results(store, "w")  # type: ignore[arg-type]
+    for number in range(count):
+        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None))
+
+    sending = asyncio.create_task(results.run())
+    await asyncio.sleep(0.1)
+
+    assert [len(batch) for batch in store.under_way] == sizes
+    assert results.waiting == count - sum(sizes)
+    assert all(results.holds(f"run-{number}") for number in (0, 999, 1000, 1999, count - 1))
+    store.opened.set()
+    await results.flush()
+    assert len(store.stored) == len(set(store.stored)) == count
+    sending.cancel()
+
+
+@virtual
+async def test_of_two_batches_at_a_time_the_one_that_did_not_arrive_goes_again() -> None:
+    store = Slow(is_parallel=True)
+    results = Results(store, "w")  # type: ignore[arg-type]
+    for number in range(5000):
+        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None))
+
+    sending = asyncio.create_task(results.run())
+    await asyncio.sleep(0.1)
+    store.is_away = True
+    store.opened.set()
+    await asyncio.sleep(0.1)
+
+    assert results.waiting == 4000
+    assert not results.holds("run-0")
+    assert results.holds("run-1000")
+    store.is_away = False
+    await results.flush()
+    assert len(store.stored) == len(set(store.stored)) == 5000
+    sending.cancel()
+
+
+@virtual
+async def test_batches_that_are_stopped_on_their_way_are_still_there() -> None:
+    store = Slow(is_parallel=True)
+    results = Results(store, "w")  # type: ignore[arg-type]
+    for number in range(5000):
+        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None))
+
+    for steps in range(10):
+        sending = asyncio.create_task(results.flush())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+            assert all(results.holds(f"run-{number}") for number in (0, 1000, 2000))
+        sending.cancel()
+        await asyncio.wait([sending])
+        assert results.waiting == 5000
+
+
+class Slow:
+    """Keeps batches waiting until it is opened. When away, it takes the first batch and loses the others."""
+
+    def __init__(self, *, is_parallel: bool) -> None:
+        self.is_parallel = is_parallel
+        self.is_away = False
+        self.opened = asyncio.Event()
+        self.under_way: list[list[Ending]] = []
+        self.stored: list[str] = []
+
+    async def settle(self, worker: str, endings: list[Ending]) -> Settled:
+        self.under_way.append(endings)
+        await self.opened.wait()
+        if self.is_away and self.stored:
+            raise Unavailable("the test says so")
+        self.stored += (ending.run_id for ending in endings)
+        return Settled({ending.run_id for ending in endings}, has_more=False)
 
 
 @virtual

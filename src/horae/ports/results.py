@@ -50,6 +50,10 @@ class LogChunk:
 
 
 class ResultStore(Protocol):
+    @property
+    def is_parallel(self) -> bool:
+        """As that of ClaimStore."""
+
     def settle(self, worker: str, endings: list[Ending]) -> Awaitable[Settled]: ...
 
     def requeue(self, worker: str, again: list[Again]) -> Awaitable[set[str]]:

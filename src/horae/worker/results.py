@@ -8,16 +8,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TypeVar
 
 from horae.core.errors import Unavailable
 from horae.failpoints import hit
+from horae.lanes import abreast
 from horae.ports import Again, Ending, LogChunk, ResultStore
 from horae.telemetry import attempts_requeued, oops, runs_ended, warn
 
 O = TypeVar("O", Ending, Again)  # noqa: E741 an outcome
 
 BATCH = 1000
+# With more than this two batches go abreast, where the store can: one at a time is slower than the results of a crowd
+# come in, and a worker that is far behind takes no more runs. With less, claims have the better use for a core.
+ABREAST_FROM = 3 * BATCH
 LOGS_KEPT = 20_000
 GATHER_SECONDS = 0.003
 RETRY_SECONDS = 0.5
@@ -31,7 +36,7 @@ class Results:
         self._endings: list[Ending] = []
         self._again: list[Again] = []
         self._logs: list[LogChunk] = []
-        self._on_the_way: Sequence[Ending | Again] = ()
+        self._on_the_way: list[Sequence[Ending | Again]] = []
         self._unstored: list[Ending] = []
         """What the store does not even take as failed: ours until this worker leaves, when the fleet ends it."""
         self._generation = 0
@@ -59,7 +64,7 @@ class Results:
 
     def holds(self, run_id: str) -> bool:
         """Whether an outcome of this run is still on its way."""
-        held = (*self._endings, *self._again, *self._on_the_way, *self._unstored)
+        held = chain(self._endings, self._again, *self._on_the_way, self._unstored)
         return any(run_id == outcome.run_id for outcome in held)
 
     def forget(self) -> None:
@@ -103,16 +108,10 @@ class Results:
             # Logs first: who sees a run as over must find all of its output.
             await self._send_logs()
             if self._endings:
-                endings, self._endings = self._endings[:most], self._endings[most:]
-                with self._kept(endings, self._endings):
-                    hit("settle.before_commit")
-                    settled = await self._store.settle(self.worker, endings)
-                    hit("settle.after_commit")
-                runs_ended(ending.status for ending in endings if ending.run_id in settled.ended)
-                if settled.has_more:
-                    self.on_more()
+                is_far_behind = len(self._endings) > ABREAST_FROM and most == BATCH and self._store.is_parallel
+                await abreast(*(self._settle(most) for _ in range(1 + is_far_behind)))
             if self._again:
-                again, self._again = self._again[:most], self._again[most:]
+                again = self._again[:most]
                 with self._kept(again, self._again):
                     hit("requeue.before_commit")
                     moved = await self._store.requeue(self.worker, again)
@@ -123,6 +122,16 @@ class Results:
             if self._logs or self.waiting:
                 self._arrived.set()
 
+    async def _settle(self, most: int) -> None:
+        endings = self._endings[:most]
+        with self._kept(endings, self._endings):
+            hit("settle.before_commit")
+            settled = await self._store.settle(self.worker, endings)
+            hit("settle.after_commit")
+        runs_ended(ending.status for ending in endings if ending.run_id in settled.ended)
+        if settled.has_more:
+            self.on_more()
+
     def _fail(self, outcome: Ending | Again, error: Exception) -> None:
         oops("result.broken", error, run=outcome.run_id)
         if isinstance(outcome, Ending) and outcome.error == NOT_STORED:
@@ -131,12 +140,14 @@ class Results:
         self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", NOT_STORED, None))
 
     @contextmanager
-    def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
-        """Puts a batch back in front when it may not have arrived, unless the right to report was lost meanwhile. One
-        that the store cannot take, sent alone, is replaced by what is wrong with it.
+    def _kept(self, batch: list[O], waiting: list[O]) -> Iterator[None]:
+        """Takes a batch from the front of what waits, and puts it back there when it may not have arrived, unless the
+        right to report was lost meanwhile. One that the store cannot take, sent alone, is replaced by what is wrong
+        with it.
         """
         generation = self._generation
-        self._on_the_way = batch
+        del waiting[: len(batch)]  # in place: another batch may be on its way, and come back to the same list
+        self._on_the_way.append(batch)
         try:
             yield
         except BaseException as error:
@@ -144,10 +155,10 @@ class Results:
                 if self._singly and isinstance(error, Exception) and not isinstance(error, Unavailable):
                     self._fail(batch[0], error)
                 else:
-                    rest[:0] = batch
+                    waiting[:0] = batch
             raise
         finally:
-            self._on_the_way = ()
+            self._on_the_way.remove(batch)
 
     async def _send_logs(self) -> None:
         """Output whose store is away is kept as long as there is room for it."""
