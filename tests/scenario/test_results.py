@@ -23,10 +23,11 @@ EVENTS = Statement("SELECT kind FROM events WHERE kind = 'late_result'")
 async def test_results_that_did_not_arrive_go_again_and_are_taken_once() -> None:
     async with Horae(worker_slots=300) as horae:
         await with_crowd(horae)
-        settle, sizes = horae.store.settle, list[int]()
+        settle, sizes, jobs = horae.store.settle, list[int](), set[str]()
 
         async def breaking(worker: str, endings: list[Ending]) -> Settled:
             sizes.extend([len(endings)] if endings else [])
+            jobs.update(ending.job_id for ending in endings)
             if sizes == [len(endings)]:
                 raise Unavailable("the test says so")
             return await settle(worker, endings)
@@ -37,6 +38,7 @@ async def test_results_that_did_not_arrive_go_again_and_are_taken_once() -> None
 
         assert sizes[1] >= sizes[0] > 0  # with what came meanwhile
         assert sum(sizes[1:]) == 600
+        assert len(jobs - {""}) == 600  # each knows its job: what ends of one is stored in order
         assert await states_of(horae) == {"succeeded": 600}
         assert [event["kind"] for event in await horae.store.database.run(single(EVENTS))] == []
 
@@ -56,20 +58,17 @@ async def test_a_worker_that_waits_for_its_results_to_be_stored_goes_on_as_soon_
 
 
 @virtual
-@pytest.mark.parametrize(
-    ("count", "is_parallel", "sizes"), [(3001, True, [1000, 1000]), (3000, True, [1000]), (9000, False, [1000])]
-)
-async def test_far_behind_two_batches_are_stored_at_a_time(count: int, is_parallel: bool, sizes: list[int]) -> None:
+@pytest.mark.parametrize(("count", "is_parallel", "lanes"), [(3001, True, 2), (3000, True, 1), (9000, False, 1)])
+async def test_far_behind_two_batches_are_stored_at_a_time(count: int, is_parallel: bool, lanes: int) -> None:
     store = Slow(is_parallel=is_parallel)
-    results = Results(store, "w")  # type: ignore[arg-type]
-    for number in range(count):
-        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None))
+    results = with_endings(store, count)
 
     sending = asyncio.create_task(results.run())
     await asyncio.sleep(0.1)
 
-    assert [len(batch) for batch in store.under_way] == sizes
-    assert results.waiting == count - sum(sizes)
+    assert len(store.under_way) == lanes
+    assert sum(len(batch) for batch in store.under_way) == lanes * 1000
+    assert results.waiting == count - lanes * 1000
     assert all(results.holds(f"run-{number}") for number in (0, 999, 1000, 1999, count - 1))
     store.opened.set()
     await results.flush()
@@ -78,11 +77,21 @@ async def test_far_behind_two_batches_are_stored_at_a_time(count: int, is_parall
 
 
 @virtual
+async def test_of_two_batches_at_a_time_one_has_all_that_ended_of_a_job_in_order() -> None:
+    store = Slow(is_parallel=True)
+    store.opened.set()
+    await with_endings(store, 5000).flush()
+
+    first, second = store.under_way[:2]
+    assert not {ending.job_id for ending in first} & {ending.job_id for ending in second}
+    numbers = [int(ending.run_id.removeprefix("run-")) for ending in first]
+    assert numbers == sorted(numbers)
+
+
+@virtual
 async def test_of_two_batches_at_a_time_the_one_that_did_not_arrive_goes_again() -> None:
     store = Slow(is_parallel=True)
-    results = Results(store, "w")  # type: ignore[arg-type]
-    for number in range(5000):
-        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None))
+    results = with_endings(store, 5000)
 
     sending = asyncio.create_task(results.run())
     await asyncio.sleep(0.1)
@@ -90,21 +99,17 @@ async def test_of_two_batches_at_a_time_the_one_that_did_not_arrive_goes_again()
     store.opened.set()
     await asyncio.sleep(0.1)
 
-    assert results.waiting == 4000
-    assert not results.holds("run-0")
-    assert results.holds("run-1000")
+    assert results.waiting == 5000
     store.is_away = False
     await results.flush()
-    assert len(store.stored) == len(set(store.stored)) == 5000
+    assert len(set(store.stored)) == 5000
     sending.cancel()
 
 
 @virtual
 async def test_batches_that_are_stopped_on_their_way_are_still_there() -> None:
     store = Slow(is_parallel=True)
-    results = Results(store, "w")  # type: ignore[arg-type]
-    for number in range(5000):
-        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None))
+    results = with_endings(store, 5000)
 
     for steps in range(10):
         sending = asyncio.create_task(results.flush())
@@ -114,6 +119,31 @@ async def test_batches_that_are_stopped_on_their_way_are_still_there() -> None:
         sending.cancel()
         await asyncio.wait([sending])
         assert results.waiting == 5000
+
+
+@virtual
+async def test_a_run_is_stored_as_over_only_after_its_output_whenever_it_ends() -> None:
+    for steps in range(10):
+        store = Slow(is_parallel=True)
+        store.opened.set()
+        results = with_endings(store, 1)
+        sending = asyncio.create_task(results.flush())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        asyncio.get_running_loop().call_soon(results.log, LogChunk("late", 1, 1, "its last words", "default"))
+        asyncio.get_running_loop().call_soon(results.end, Ending("late", 1, "failed", "exception", None, None))
+        await asyncio.sleep(0)
+        await sending
+        await results.flush()
+
+        assert store.stored.index("output of late") < store.stored.index("late")
+
+
+def with_endings(store: Slow, count: int) -> Results:
+    results = Results(store, "w")  # type: ignore[arg-type]
+    for number in range(count):
+        results.end(Ending(f"run-{number}", 1, "succeeded", None, None, None, f"job-{number % 50}"))
+    return results
 
 
 class Slow:
@@ -133,6 +163,9 @@ class Slow:
             raise Unavailable("the test says so")
         self.stored += (ending.run_id for ending in endings)
         return Settled({ending.run_id for ending in endings}, has_more=False)
+
+    async def add_logs(self, chunks: list[LogChunk]) -> None:
+        self.stored += (f"output of {chunk.run_id}" for chunk in chunks)
 
 
 @virtual

@@ -16,6 +16,8 @@ class Ending(NamedTuple):
     reason: str | None
     error: str | None
     result: str | None
+    job_id: str = ""
+    """Ends of one job are stored in their order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from horae.store.pieces import end_log
 
 _HISTORY = """(id, job_id, tenant, version, cause, queue, priority, status, due_us, run_at_us, queued_us, started_us,
                ended_us, attempt, max_attempts, token, epoch, worker, reason, error, result, payload, parent_id)"""
-# In the order of Ending.
+# In the order of Ending, of whose job no statement asks.
 _ENDINGS = "{rows:e(id text, token bigint, status text, reason text, error text, result text)}"
 # Whether there is any is asked once, not for each run.
 _CHAINED = """(SELECT EXISTS (SELECT 1 FROM chains))
@@ -259,10 +259,11 @@ def settle_postgres(worker: str, endings: list[Ending]) -> Steps[Settled]:
 
 @transaction
 def settle_sqlite(worker: str, endings: list[Ending]) -> Steps[Settled]:
-    yield KEEP(e=endings)
+    given = [ending[:-1] for ending in endings]  # not the job: its text would be read six times
+    yield KEEP(e=given)
     (kept,) = yield KEPT()
     is_whole = kept["n"] == len(endings)
-    rows = (yield ENDED(e=endings, is_each=not is_whole)) if kept["is_odd"] or not is_whole else []
+    rows = (yield ENDED(e=given, is_each=not is_whole)) if kept["is_odd"] or not is_whole else []
     ended = {ending.run_id for ending in endings} if is_whole else {row["id"] for row in rows}
     yield DROP(chosen=[(id_,) for id_ in ended])
     return (yield from _after(worker, endings, rows, ended))

@@ -198,7 +198,8 @@ class Store:
     async def make_ready(self, worker: str) -> None:
         """For a crowd: its connections are opened, and its statements are known to them."""
         if self.is_parallel:
-            await abreast(self.claim(worker, []), self.claim(worker, []), self.settle(worker, []))
+            twice = range(2)
+            await abreast(*(self.claim(worker, []) for _ in twice), *(self.settle(worker, []) for _ in twice))
 
     async def claim_gated(self, worker: str, shares: list[Share], room: int) -> Gated:
         gated = await self._claim_gated(worker, shares, room)

@@ -105,13 +105,15 @@ def report(
         results.again(Again(claimed.run_id, claimed.token, verdict.delay_us, outcome.reason, error))
     else:
         result = None if outcome.result is None else _result(outcome.result)
-        results.end(Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result))
+        results.end(
+            Ending(claimed.run_id, claimed.token, verdict.status, outcome.reason, error, result, claimed.job_id)
+        )
 
 
 def give_back(results: Reports, run: Claimed | Held, work: Work) -> None:
     """A run that was stopped because its worker leaves: to another worker, or to an honest end."""
     if work.delivery == "at_most_once":
-        results.end(Ending(run.run_id, run.token, "unknown", "worker_lost", STOPPED, None))
+        results.end(Ending(run.run_id, run.token, "unknown", "worker_lost", STOPPED, None, run.job_id))
     else:
         results.again(Again(run.run_id, run.token, 0, "worker_lost", STOPPED, grace=1))
 

@@ -201,7 +201,7 @@ class Worker:
             late = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
             report(self.results, run, work, late)
         elif reason is not None:
-            self.results.end(Ending(run.run_id, run.token, "cancelled", reason, None, None))
+            self.results.end(Ending(run.run_id, run.token, "cancelled", reason, None, None, run.job_id))
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         run_id = task.get_name()

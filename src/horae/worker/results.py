@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import TypeVar
 
 from horae.core.errors import Unavailable
@@ -36,7 +35,7 @@ class Results:
         self._endings: list[Ending] = []
         self._again: list[Again] = []
         self._logs: list[LogChunk] = []
-        self._on_the_way: list[Sequence[Ending | Again]] = []
+        self._on_the_way: Sequence[Ending | Again] = ()
         self._unstored: list[Ending] = []
         """What the store does not even take as failed: ours until this worker leaves, when the fleet ends it."""
         self._generation = 0
@@ -64,7 +63,7 @@ class Results:
 
     def holds(self, run_id: str) -> bool:
         """Whether an outcome of this run is still on its way."""
-        held = chain(self._endings, self._again, *self._on_the_way, self._unstored)
+        held = (*self._endings, *self._again, *self._on_the_way, *self._unstored)
         return any(run_id == outcome.run_id for outcome in held)
 
     def forget(self) -> None:
@@ -109,9 +108,16 @@ class Results:
             await self._send_logs()
             if self._endings:
                 is_far_behind = len(self._endings) > ABREAST_FROM and most == BATCH and self._store.is_parallel
-                await abreast(*(self._settle(most) for _ in range(1 + is_far_behind)))
+                taken = 2 * most if is_far_behind else most
+                # In the same step as the last look at the logs: what ends after it has its output in the next batch.
+                endings, self._endings = self._endings[:taken], self._endings[taken:]
+                with self._kept(endings, self._endings):
+                    lanes = _lanes(endings) if is_far_behind else [endings]
+                    hit("settle.before_commit")
+                    await abreast(*(self._settle(self.worker, lane) for lane in lanes))
+                    hit("settle.after_commit")
             if self._again:
-                again = self._again[:most]
+                again, self._again = self._again[:most], self._again[most:]
                 with self._kept(again, self._again):
                     hit("requeue.before_commit")
                     moved = await self._store.requeue(self.worker, again)
@@ -122,12 +128,8 @@ class Results:
             if self._logs or self.waiting:
                 self._arrived.set()
 
-    async def _settle(self, most: int) -> None:
-        endings = self._endings[:most]
-        with self._kept(endings, self._endings):
-            hit("settle.before_commit")
-            settled = await self._store.settle(self.worker, endings)
-            hit("settle.after_commit")
+    async def _settle(self, worker: str, endings: list[Ending]) -> None:
+        settled = await self._store.settle(worker, endings)
         runs_ended(ending.status for ending in endings if ending.run_id in settled.ended)
         if settled.has_more:
             self.on_more()
@@ -137,17 +139,16 @@ class Results:
         if isinstance(outcome, Ending) and outcome.error == NOT_STORED:
             self._unstored.append(outcome)
             return
-        self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", NOT_STORED, None))
+        job_id = outcome.job_id if isinstance(outcome, Ending) else ""
+        self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", NOT_STORED, None, job_id))
 
     @contextmanager
-    def _kept(self, batch: list[O], waiting: list[O]) -> Iterator[None]:
-        """Takes a batch from the front of what waits, and puts it back there when it may not have arrived, unless the
-        right to report was lost meanwhile. One that the store cannot take, sent alone, is replaced by what is wrong
-        with it.
+    def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
+        """Puts a batch back in front when it may not have arrived, unless the right to report was lost meanwhile. One
+        that the store cannot take, sent alone, is replaced by what is wrong with it.
         """
         generation = self._generation
-        del waiting[: len(batch)]  # in place: another batch may be on its way, and come back to the same list
-        self._on_the_way.append(batch)
+        self._on_the_way = batch
         try:
             yield
         except BaseException as error:
@@ -155,10 +156,10 @@ class Results:
                 if self._singly and isinstance(error, Exception) and not isinstance(error, Unavailable):
                     self._fail(batch[0], error)
                 else:
-                    waiting[:0] = batch
+                    rest[:0] = batch
             raise
         finally:
-            self._on_the_way.remove(batch)
+            self._on_the_way = ()
 
     async def _send_logs(self) -> None:
         """Output whose store is away is kept as long as there is room for it."""
@@ -172,3 +173,11 @@ class Results:
                 raise
             except Exception as error:  # noqa: BLE001 our bug; no outcome must wait for it
                 oops("logs.broken", error, count=len(batch))
+
+
+def _lanes(endings: list[Ending]) -> list[list[Ending]]:
+    """Those of one job in one lane: whether it has recovered is seen by the runs that are stored before."""
+    lanes: tuple[list[Ending], list[Ending]] = ([], [])
+    for ending in endings:
+        lanes[hash(ending.job_id) % 2].append(ending)
+    return [lane for lane in lanes if lane]
