@@ -149,6 +149,16 @@ def test_the_address_holds_the_filter(page: Page, dev: Server) -> None:
     expect(page.get_by_role("link", name="daily-report")).to_have_count(0)
 
 
+def test_a_quick_filter_is_kept_by_a_page_that_is_slow_to_follow(page: Page, dev: Server) -> None:
+    page.goto(f"{dev.url}/jobs")
+    page.get_by_role("combobox", name="Filter").fill("label:team:data")
+    busy = "button => { button.click(); const from = performance.now(); while (performance.now() - from < 500); }"
+    page.get_by_role("button", name=re.compile("^Paused")).evaluate(busy)
+    page.wait_for_timeout(500)  # what would take it away again comes late
+
+    expect(page).to_have_url(re.compile(re.escape("label%3Ateam%3Adata+status%3Apaused")))
+
+
 def test_what_is_staged_for_later_does_not_stand_before_what_ran(page: Page, dev: Server) -> None:
     dev.call("PUT", "/jobs/ticks", {"schedule": "@every 2s", "type": "noop"})
     try:

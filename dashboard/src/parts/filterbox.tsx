@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { chips, parse, withPart } from "../lib/filter";
+import { param } from "../lib/route";
 import { Empty } from "./ui";
 import { SavedViews } from "./views";
 
@@ -29,7 +30,8 @@ export function FilterBox({ text, known, values, onChange, placeholder, extra }:
   useEffect(() => void setTyped(text), [text]);
   useEffect(() => {
     if (typed === text) return;
-    const timer = setTimeout(() => change(typed.trim(), true), 300);
+    // Whoever changed the address meanwhile has added to what is typed here, and this box may not know of it yet.
+    const timer = setTimeout(() => param("f") === text && change(typed.trim(), true), 300);
     return () => clearTimeout(timer);
   }, [typed]);
 
