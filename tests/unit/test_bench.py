@@ -13,7 +13,7 @@ from horae.bench.fill import AHEAD_SECONDS, lines_of, six_hours
 from horae.bench.floors import FLOORS, PEERS, expected
 from horae.bench.growth import SETS, Standing, due_in
 from horae.bench.pictures import draw
-from horae.bench.soak import rate_between
+from horae.bench.soak import rate_between, window_of
 from horae.bench.table import as_text, grid, short
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -306,6 +306,11 @@ def test_charts_are_drawn_of_what_was_measured(tmp_path) -> None:
 )
 def test_the_rate_of_a_window_needs_no_look_within_it(seen, rate: float) -> None:
     assert rate_between(seen, 1.0, 2.0) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("seconds", "window"), [(4, 3), (120, 24), (1800, 60)])
+def test_a_short_soak_is_not_told_of_less_time_than_the_server_takes_to_count(seconds: float, window: float) -> None:
+    assert window_of(seconds) == window
 
 
 @pytest.mark.parametrize("hour", range(24))

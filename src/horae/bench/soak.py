@@ -29,6 +29,8 @@ PLANNED = 5_000
 LOOK_SECONDS = 0.25
 STUCK_SECONDS = 60.0
 MINUTE = 60.0
+# PostgreSQL tells what it counted once a second: in less than some seconds nothing at all may seem to be done.
+LEAST_SECONDS = 3.0
 
 Drains = Callable[[Place], AbstractAsyncContextManager[Any]]
 
@@ -52,10 +54,10 @@ async def by_bare(place: Place) -> AsyncIterator[None]:
 
 
 async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = False) -> tuple[float, float]:
-    """Runs a second in the second and in the last minute; of a short soak, in its second and last fifth. If `is_held`,
-    a transaction is opened after the second one and not ended, for so many seconds.
+    """Runs a second in the second and in the last minute; of a short soak, in less of both. If `is_held`, a transaction
+    is opened after the second one and not ended, for so many seconds.
     """
-    window = min(MINUTE, seconds / 5)
+    window = window_of(seconds)
     seen: list[tuple[float, int]] = []
     start, until = 0.0, seconds + window
     most, moved_at = 0, 0.0
@@ -110,6 +112,10 @@ async def _samples(store: Store) -> AsyncIterator[tuple[float, int]]:
             added += ADDERS * ADDED_AT_ONCE
         else:
             await asyncio.sleep(LOOK_SECONDS)
+
+
+def window_of(seconds: float) -> float:
+    return min(MINUTE, max(LEAST_SECONDS, seconds / 5))
 
 
 def rate_between(seen: list[tuple[float, int]], start: float, end: float) -> float:
