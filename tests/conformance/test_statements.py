@@ -178,7 +178,7 @@ async def test_whom_a_worker_is_to_stop_is_found_without_a_walk_past_all_that_it
 def _fitting(value: object, kind: str) -> object:
     """A value that a parameter of this type takes."""
     if not isinstance(value, list):
-        return str(value) if kind in ("text", "varchar") else value
+        return str(value) if kind in ("text", "varchar") else kind == "bool" or value
     return value if kind == "text[]" else [kind == "bool[]" or 1] * len(value)
 
 

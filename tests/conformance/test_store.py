@@ -36,6 +36,21 @@ async def test_a_due_time_becomes_one_run_before_it_is_due_and_cannot_be_claimed
     assert await world.statuses(job) == ["succeeded"]
 
 
+async def test_a_claim_brings_how_its_runs_are_run_if_it_is_asked_to_and_the_store_can(
+    world: World, store: Store
+) -> None:
+    job = await world.job()
+    for number in range(2):
+        await world.run_now(job, f"{number}")
+    (line,) = (await store.waiting_lines(["-"])).waiting
+
+    (plain,) = await store.claim("w1", [Share(line.bucket, 1)])
+    (asked,) = await store.claim("w1", [Share(line.bucket, 1)], with_specs=True)
+
+    spec = (await store.specs([(job, 1)]))[job, 1]
+    assert (plain.spec, asked.spec) == (None, spec if store.is_parallel else None)
+
+
 async def test_a_second_plan_of_the_same_due_time_moves_nothing(world: World, store: Store) -> None:
     await world.job(schedule="*/10 * * * * *")
     await world.shards.tick()

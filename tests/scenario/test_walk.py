@@ -254,6 +254,25 @@ async def test_jobs_that_come_round_are_found_though_not_all_of_them_are_kept() 
 
 
 @virtual
+async def test_definitions_that_a_claim_brought_are_not_read_once_more() -> None:
+    with patch.object(opening, "SPECS_KEPT", 20):
+        async with Horae() as horae:
+            jobs = [(await horae.create({"name": f"j{n}", "type": "noop"}), 1) for n in range(60)]
+            opener = opening.Opener(horae.store, Secrets(horae.store, VAULT))
+            await opener.specs(jobs[:40])
+            had_room = not opener.is_short
+            texts = await horae.store.specs(jobs) | {jobs[59]: '{"type": "of a newer release"}'}
+            await opener.specs(jobs[40:])
+            is_short = opener.is_short
+            with count_queries(horae.store) as queries:
+                found = await opener.specs(jobs[40:], texts)
+            await opener.specs(list(opener._kept))
+
+    assert (had_room, is_short, opener.is_short) == (True, True, False)
+    assert (len(found), queries) == (19, [])
+
+
+@virtual
 async def test_large_definitions_are_kept_by_their_size() -> None:
     with patch.object(opening, "CHARACTERS_KEPT", 50_000):
         async with Horae() as horae:

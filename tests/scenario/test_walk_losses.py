@@ -35,13 +35,13 @@ def lose(horae: Horae, verb: str, times: int, *, is_done: bool) -> None:
     real = getattr(horae.store, verb)
     left = times
 
-    async def faulty(*args: Any) -> Any:
+    async def faulty(*args: Any, **words: Any) -> Any:
         nonlocal left
         if left <= 0:
-            return await real(*args)
+            return await real(*args, **words)
         left -= 1
         if is_done:
-            await real(*args)
+            await real(*args, **words)
         raise Unavailable("the answer was lost")
 
     setattr(horae.store, verb, faulty)
@@ -51,9 +51,9 @@ def delay(horae: Horae, verb: str, seconds: float) -> None:
     """The next answer of a verb takes its time; the store did as told at once."""
     real = getattr(horae.store, verb)
 
-    async def slow(*args: Any) -> Any:
+    async def slow(*args: Any, **words: Any) -> Any:
         setattr(horae.store, verb, real)
-        answer = await real(*args)
+        answer = await real(*args, **words)
         await asyncio.sleep(seconds)
         return answer
 
@@ -90,9 +90,9 @@ async def drain_during(horae: Horae, verb: str, *, before: float = 0, after: flo
     """The run of a node that drains while a verb is on its way to the store, or its answer on the way back."""
     real = getattr(horae.store, verb)
 
-    async def slow(*args: Any) -> Any:
+    async def slow(*args: Any, **words: Any) -> Any:
         await asyncio.sleep(before)
-        answer = await real(*args)
+        answer = await real(*args, **words)
         await asyncio.sleep(after)
         return answer
 

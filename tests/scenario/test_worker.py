@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from horae.commands.runs import RunRequest
 from horae.core.errors import Unavailable
@@ -14,6 +15,7 @@ from horae.ports import Claimed, Gated, Log, Outcome, Request, Share
 from horae.store.database import Statement
 from horae.store.trials import single
 from horae.testing import Horae, virtual
+from horae.worker import opening
 from horae.worker.lines import Lines
 from tests.scenario.rows import rows_of, states_of, with_crowd
 
@@ -188,23 +190,26 @@ def _answer_late(store: Any, verb: str) -> None:
 
 
 class Claims:
-    """The claims of a store that works on several statements at a time: by whom, whether the worker was known then,
-    and how many runs each brought. `answered` is called before the answer to a claim is handed on.
+    """The claims of a store that works on several statements at a time: by whom, whether the worker was known then and
+    asked for definitions, and how many runs each brought. `answered` is called before the answer to a claim is handed
+    on.
     """
 
     def __init__(self, horae: Horae, answered: Callable[[int], Awaitable[None]]) -> None:
         self.of_unknown = 0
         self.brought: list[int] = []
+        self.with_specs: list[bool] = []
         self._worker, self._claim, self._answered = horae.nodes[0].worker, horae.store.claim, answered
         horae.store.claim = self.claim  # type: ignore[method-assign]
         horae.store.is_parallel = True
 
-    async def claim(self, worker: str, shares: list[tuple[str, int]]) -> list[Claimed]:
+    async def claim(self, worker: str, shares: list[Share], *, with_specs: bool = False) -> list[Claimed]:
         if not shares:
             return []  # it gets ready
         assert self._worker is not None
         self.of_unknown += not self._worker._is_registered
-        claimed = await self._claim(worker, shares)
+        self.with_specs.append(with_specs)
+        claimed = await self._claim(worker, shares, with_specs=with_specs)
         self.brought.append(len(claimed))
         await self._answered(len(self.brought))
         return claimed
@@ -221,6 +226,18 @@ async def test_a_lane_goes_on_while_the_claim_of_the_other_takes_its_time() -> N
 
         assert (soon, await states_of(horae)) == ({"succeeded": 500, "running": 100}, {"succeeded": 600})
         assert claims.brought[:6] == [100] * 6
+
+
+@virtual
+async def test_a_worker_without_room_for_more_definitions_has_its_claims_bring_them() -> None:
+    with patch.object(opening, "SPECS_KEPT", 50):
+        async with Horae(worker_slots=200) as horae:
+            await with_crowd(horae)
+            claims = Claims(horae, lambda _: asyncio.sleep(0))
+            await horae.advance(12)
+
+            assert await states_of(horae) == {"succeeded": 600}
+            assert (claims.with_specs[0], claims.with_specs[-1]) == (False, True)
 
 
 @virtual
@@ -415,10 +432,10 @@ async def test_a_run_whose_claim_was_lost_is_found_by_a_worker_that_claims_all_t
         await horae.advance(1)
         real, calls = horae.store.claim, 0
 
-        async def claim(worker: str, shares: list[Share]) -> list[Claimed]:
+        async def claim(worker: str, shares: list[Share], *, with_specs: bool = False) -> list[Claimed]:
             nonlocal calls
             calls += 1
-            claimed = await real(worker, shares)
+            claimed = await real(worker, shares, with_specs=with_specs)
             if calls == 1:
                 raise Unavailable("the answer was lost")
             await asyncio.sleep(1.0037)  # there is always one under way

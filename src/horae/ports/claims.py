@@ -40,6 +40,8 @@ class Claimed(NamedTuple):
     parent_id: str | None
     waited_us: int = 0
     started_us: int = 0
+    spec: str | None = None
+    """How its version is run: if the claim was asked for it, and its store can bring it."""
 
 
 class Gated(NamedTuple):
@@ -81,7 +83,7 @@ class ClaimStore(Protocol):
 
     def waiting_lines(self, prefixes: list[str]) -> Awaitable[Lines]: ...
 
-    def claim(self, worker: str, shares: list[Share]) -> Awaitable[list[Claimed]]: ...
+    def claim(self, worker: str, shares: list[Share], *, with_specs: bool = False) -> Awaitable[list[Claimed]]: ...
 
     def claim_gated(self, worker: str, shares: list[Share], room: int) -> Awaitable[Gated]:
         """What a line does not use of its share goes to the others."""

@@ -40,6 +40,12 @@ RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_
           runs.max_attempts, runs.token, runs.payload, runs.parent_id, runs.started_us - runs.queued_us AS waited_us,
           runs.started_us
 """
+# And how they are run, for a worker that does not know most of them: by itself it would ask for each once more.
+_SPEC = """,
+          CASE WHEN CAST(:with_specs AS BOOLEAN)
+               THEN (SELECT v.spec FROM job_versions v WHERE v.job_id = runs.job_id AND v.version = runs.version)
+          END AS spec
+"""
 
 # PostgreSQL: so many rows of each line, in one statement. Materialized, because an IN with a LIMIT can be planned to
 # run its subselect again for each row and then takes more than it was asked for. An array, because a join was planned
@@ -60,7 +66,7 @@ WITH taken AS MATERIALIZED (
 )
 {CLAIMING} horae_fence()
 WHERE runs.id = ANY (ARRAY(SELECT taken.id FROM taken))
-{CLAIMED}
+{CLAIMED}{_SPEC}
 """)
 
 # SQLite: no LATERAL, but a statement a line costs no round trip there. What is taken comes as one row of JSON, in the
@@ -146,13 +152,18 @@ def waiting_lines(prefixes: list[str]) -> Steps[Lines]:
 
 
 @statement
-def claim_postgres(worker: str, shares: list[Share]) -> Steps[list[Claimed]]:
-    rows = yield CLAIM(worker=worker, share=shares)
+def claim_postgres(worker: str, shares: list[Share], *, with_specs: bool = False) -> Steps[list[Claimed]]:
+    rows = yield CLAIM(worker=worker, share=shares, with_specs=with_specs)
     return [Claimed._make(row.values()) for row in rows]
 
 
 @transaction
-def claim_sqlite(worker: str, shares: list[Share]) -> Steps[list[Claimed]]:
+def claim_sqlite(
+    worker: str,
+    shares: list[Share],
+    *,
+    with_specs: bool = False,  # noqa: ARG001 they could be too long for one answer, which ends at a billion bytes
+) -> Steps[list[Claimed]]:
     first = yield from fence(sum(share.n for share in shares))
     claimed: list[Claimed] = []
     for share in shares:

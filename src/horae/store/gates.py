@@ -137,7 +137,7 @@ def claim_gated(worker: str, shares: list[Share], room: int) -> Steps[Gated]:
         return gated
     first = yield from fence(len(start))
     rows = yield START(worker=worker, fence=first, chosen=[(id_, place) for place, id_ in enumerate(start, 1)])
-    return gated._replace(claimed=[Claimed._make(row.values()) for row in rows])
+    return gated._replace(claimed=[Claimed(*row.values()) for row in rows])
 
 
 @transaction

@@ -120,6 +120,10 @@ class Worker:
         return 0 if self._is_behind else self._settings.slots - len(self._held)
 
     @property
+    def is_short_of_specs(self) -> bool:
+        return self._opener.is_short
+
+    @property
     def _is_behind(self) -> bool:
         return self.results.waiting > 4 * self._settings.slots + 1000
 

@@ -33,6 +33,9 @@ class Hands(Protocol):
     @property
     def free(self) -> int: ...
 
+    @property
+    def is_short_of_specs(self) -> bool: ...
+
     async def start(self, claimed: list[Claimed]) -> None: ...
 
 
@@ -112,14 +115,14 @@ class Taker:
         if gated:
             return await self._claim_with_gate(plain, gated)
         if room <= PART:
-            return await self._claim_and_start(self._store.claim, plain)
+            return await self._claim_and_start(self._take_plain, plain)
         half = room // 2
         self._is_abreast = self._store.is_parallel
         return sum(await abreast(self._lane(room - half), self._lane(half)))
 
     async def _claim_with_gate(self, plain: list[Share], gated: list[Share]) -> int:
         """Who goes through the gate keeps nobody else waiting, not even when it fails."""
-        lanes = [self._claim_and_start(self._store.claim, part) for part in _parts(plain)]
+        lanes = [self._claim_and_start(self._take_plain, part) for part in _parts(plain)]
         return sum(await abreast(self._claim_and_start(self._lines.take_gated, gated), *lanes))
 
     async def _lane(self, room: int) -> int:
@@ -134,7 +137,7 @@ class Taker:
                     return taken + await self._claim_with_gate(plain, gated)
                 if not plain:
                     return taken
-                claimed = await self._claim_and_start(self._store.claim, plain)
+                claimed = await self._claim_and_start(self._take_plain, plain)
                 taken += claimed
                 await asyncio.sleep(0)  # they run
                 await asyncio.sleep(0)  # and their places are free
@@ -145,6 +148,9 @@ class Taker:
                 room = max(room, min(self.room, self._slots // 2, CLAIM_AT_ONCE // 2))
         finally:
             self._is_abreast = False
+
+    async def _take_plain(self, worker: str, shares: list[Share]) -> list[Claimed]:
+        return await self._store.claim(worker, shares, with_specs=self._hands.is_short_of_specs)
 
     async def _claim_and_start(self, take: Take, shares: list[Share]) -> int:
         if self._hands.is_draining:
