@@ -52,17 +52,14 @@ class Opener:
         versions = [(run.job_id, run.version) for run in claimed]
         brought = {version: run.spec for version, run in zip(versions, claimed, strict=True) if run.spec is not None}
         specs = await self.specs(versions, brought)
-        found = zip(claimed, map(specs.get, versions), strict=True)
-        pairs = [(run, spec) for run, spec in found if spec is not None]
+        pairs = [(run, specs[version]) for run, version in zip(claimed, versions, strict=True) if version in specs]
         parents = [run.parent_id for run, _ in pairs if run.cause == "after" and run.parent_id]
         upstream = await self._store.results_of(parents) if parents else {}
         wanted = {(run.tenant, name) for run, spec in pairs for name in spec.secrets}
-        secret = await self._secrets.fetch(wanted) if wanted else {}
+        found = await self._secrets.fetch(wanted) if wanted else {}
         opened = []
         for run, (work, names, _) in pairs:
-            secrets = (
-                {name: secret[run.tenant, name] for name in names if (run.tenant, name) in secret} if names else {}
-            )
+            secrets = {name: found[run.tenant, name] for name in names if (run.tenant, name) in found} if names else {}
             given = upstream.get(run.parent_id or "") if run.cause == "after" else None
             is_complete = len(secrets) == len(names)
             request = request_of(run, work, given, secrets) if is_complete else no_secret(names - secrets.keys())
