@@ -265,10 +265,10 @@ class Worker:
         worker, running, awaited = self._suspects
         if awaited & self._taker.under_way:
             return BUSY_SECONDS
-        self._suspects = None
+        self._suspects, held = None, self.results.held
         for run_id, token in running.items():
             known = self._held.get(run_id)
-            if worker == self.id and (known is None or known.run.token != token) and not self.results.holds(run_id):
+            if worker == self.id and (known is None or known.run.token != token) and run_id not in held:
                 warn("run.stray", run=run_id, worker=worker)
                 self.results.again(Again(run_id, token, 0, None, None, counts=False))
         return self._settings.heartbeat_seconds

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, islice
 from typing import TypeVar
 
 from horae.core.errors import Unavailable
@@ -35,12 +36,14 @@ class Results:
         self._endings: list[Ending] = []
         self._again: list[Again] = []
         self._logs: list[LogChunk] = []
-        self._on_the_way: Sequence[Ending | Again] = ()
+        self._on_the_way: Sequence[Sequence[Ending | Again]] = ()
         self._unstored: list[Ending] = []
         """What the store does not even take as failed: ours until this worker leaves, when the fleet ends it."""
         self._generation = 0
         self._singly = 0
         """So many times one outcome alone: the store could not take a batch."""
+        self._is_struggling = False
+        """The last batch did not arrive: two at a time may be too much for a store that is slow."""
         self.on_more: Callable[[], None] = lambda: None
         self._arrived = asyncio.Event()
         self._sending = asyncio.Lock()
@@ -61,10 +64,10 @@ class Results:
         self._logs.append(chunk)
         self._arrived.set()
 
-    def holds(self, run_id: str) -> bool:
-        """Whether an outcome of this run is still on its way."""
-        held = (*self._endings, *self._again, *self._on_the_way, *self._unstored)
-        return any(run_id == outcome.run_id for outcome in held)
+    @property
+    def held(self) -> set[str]:
+        """The runs whose outcome is still on its way."""
+        return {each.run_id for each in chain(self._endings, self._again, *self._on_the_way, self._unstored)}
 
     def forget(self) -> None:
         """The lease is gone, and with it the right to report."""
@@ -91,8 +94,9 @@ class Results:
     async def _send(self) -> None:
         try:
             await self._send_batch(1 if self._singly else BATCH)
-            self._singly = max(0, self._singly - 1)
+            self._singly, self._is_struggling = max(0, self._singly - 1), False
         except Unavailable:
+            self._is_struggling = True
             raise
         except Exception as error:  # noqa: BLE001 our bug; the outcomes of the others must not be lost for it
             oops("results.broken", error, count=self.waiting)
@@ -107,18 +111,16 @@ class Results:
             # Logs first: who sees a run as over must find all of its output.
             await self._send_logs()
             if self._endings:
-                is_far_behind = len(self._endings) > ABREAST_FROM and most == BATCH and self._store.is_parallel
-                taken = 2 * most if is_far_behind else most
                 # In the same step as the last look at the logs: what ends after it has its output in the next batch.
-                endings, self._endings = self._endings[:taken], self._endings[taken:]
-                with self._kept(endings, self._endings):
-                    lanes = _lanes(endings) if is_far_behind else [endings]
+                lanes = _lanes(self._endings) if self._goes_abreast(most) else [self._endings[:most]]
+                self._endings = self._endings[sum(map(len, lanes)) :]
+                with self._kept(lanes, self._endings) as left:
                     hit("settle.before_commit")
-                    await abreast(*(self._settle(self.worker, lane) for lane in lanes))
+                    await abreast(*(self._settle(self.worker, lane, left) for lane in lanes))
                     hit("settle.after_commit")
             if self._again:
                 again, self._again = self._again[:most], self._again[most:]
-                with self._kept(again, self._again):
+                with self._kept([again], self._again):
                     hit("requeue.before_commit")
                     moved = await self._store.requeue(self.worker, again)
                     hit("requeue.after_commit")
@@ -128,8 +130,13 @@ class Results:
             if self._logs or self.waiting:
                 self._arrived.set()
 
-    async def _settle(self, worker: str, endings: list[Ending]) -> None:
+    def _goes_abreast(self, most: int) -> bool:
+        is_far_behind = len(self._endings) > ABREAST_FROM
+        return is_far_behind and most == BATCH and self._store.is_parallel and not self._is_struggling
+
+    async def _settle(self, worker: str, endings: list[Ending], left: list[list[Ending]]) -> None:
         settled = await self._store.settle(worker, endings)
+        left.remove(endings)
         runs_ended(ending.status for ending in endings if ending.run_id in settled.ended)
         if settled.has_more:
             self.on_more()
@@ -143,20 +150,20 @@ class Results:
         self.end(Ending(outcome.run_id, outcome.token, "failed", "exception", NOT_STORED, None, job_id))
 
     @contextmanager
-    def _kept(self, batch: list[O], rest: list[O]) -> Iterator[None]:
-        """Puts a batch back in front when it may not have arrived, unless the right to report was lost meanwhile. One
-        that the store cannot take, sent alone, is replaced by what is wrong with it.
+    def _kept(self, batches: list[list[O]], rest: list[O]) -> Iterator[list[list[O]]]:
+        """Puts back in front what is left of them when it may not have arrived, unless the right to report was lost
+        meanwhile. One that the store cannot take, sent alone, is replaced by what is wrong with it.
         """
-        generation = self._generation
-        self._on_the_way = batch
+        generation, left = self._generation, batches.copy()
+        self._on_the_way = left
         try:
-            yield
+            yield left
         except BaseException as error:
             if generation == self._generation:
-                if self._singly and isinstance(error, Exception) and not isinstance(error, Unavailable):
-                    self._fail(batch[0], error)
+                if left and self._singly and isinstance(error, Exception) and not isinstance(error, Unavailable):
+                    self._fail(left[0][0], error)
                 else:
-                    rest[:0] = batch
+                    rest[:0] = chain.from_iterable(left)
             raise
         finally:
             self._on_the_way = ()
@@ -176,8 +183,13 @@ class Results:
 
 
 def _lanes(endings: list[Ending]) -> list[list[Ending]]:
-    """Those of one job in one lane: whether it has recovered is seen by the runs that are stored before."""
+    """What fits into two batches from the front. Those of one job in one of them: whether it has recovered is seen by
+    the runs that are stored before.
+    """
     lanes: tuple[list[Ending], list[Ending]] = ([], [])
-    for ending in endings:
-        lanes[hash(ending.job_id) % 2].append(ending)
+    for ending in islice(endings, 2 * BATCH):
+        lane = lanes[hash(ending.job_id) % 2]
+        if len(lane) == BATCH:
+            break
+        lane.append(ending)
     return [lane for lane in lanes if lane]
