@@ -51,6 +51,17 @@ async def test_a_claim_brings_how_its_runs_are_run_if_it_is_asked_to_and_the_sto
     assert (plain.spec, asked.spec) == (None, spec if store.is_parallel else None)
 
 
+async def test_a_long_definition_is_not_brought_by_each_of_its_runs(world: World, store: Store) -> None:
+    short, long = await world.job(), await world.job(payload={"text": "x" * 2000})
+    for job in (short, long):
+        await world.run_now(job)
+    (line,) = (await store.waiting_lines(["-"])).waiting
+
+    brought = {run.job_id: run.spec for run in await store.claim("w1", [Share(line.bucket, 2)], with_specs=True)}
+
+    assert (brought[short] is not None, brought[long]) == (store.is_parallel, None)
+
+
 async def test_a_second_plan_of_the_same_due_time_moves_nothing(world: World, store: Store) -> None:
     await world.job(schedule="*/10 * * * * *")
     await world.shards.tick()

@@ -41,7 +41,7 @@ class Claimed(NamedTuple):
     waited_us: int = 0
     started_us: int = 0
     spec: str | None = None
-    """How its version is run: if the claim was asked for it, and its store can bring it."""
+    """How its version is run: if the claim was asked for it, its store can bring it and it is short."""
 
 
 class Gated(NamedTuple):

@@ -40,10 +40,13 @@ RETURNING runs.id, runs.job_id, runs.tenant, runs.version, runs.cause, runs.due_
           runs.max_attempts, runs.token, runs.payload, runs.parent_id, runs.started_us - runs.queued_us AS waited_us,
           runs.started_us
 """
-# And how they are run, for a worker that would have to read most of them in another statement.
+# And how they are run, for a worker that would have to read most of them in another statement. A long one is read once
+# for its job, not brought by each of its runs.
 _SPEC = """,
           CASE WHEN CAST(:with_specs AS BOOLEAN)
-               THEN (SELECT v.spec FROM job_versions v WHERE v.job_id = runs.job_id AND v.version = runs.version)
+               THEN (SELECT v.spec
+                     FROM job_versions v
+                     WHERE v.job_id = runs.job_id AND v.version = runs.version AND octet_length(v.spec) <= 2000)
           END AS spec
 """
 
