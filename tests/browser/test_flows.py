@@ -159,6 +159,22 @@ def test_a_quick_filter_is_kept_by_a_page_that_is_slow_to_follow(page: Page, dev
     expect(page).to_have_url(re.compile(re.escape("label%3Ateam%3Adata+status%3Apaused")))
 
 
+def test_a_letter_that_is_typed_while_the_page_is_slow_is_not_lost(page: Page, dev: Server) -> None:
+    page.goto(f"{dev.url}/jobs")
+    typing = """async box => {
+        const type = text => { box.value = text; box.dispatchEvent(new Event("input", {bubbles: true})); };
+        type("dai");
+        await new Promise(done => setTimeout(done, 200));
+        type("daily");
+        await Promise.resolve();
+        for (const from = performance.now(); performance.now() - from < 400;);
+    }"""
+    page.get_by_role("combobox", name="Filter").evaluate(typing)
+
+    expect(page).to_have_url(re.compile("f=daily$"))
+    expect(page.get_by_role("combobox", name="Filter")).to_have_value("daily")
+
+
 def test_what_is_staged_for_later_does_not_stand_before_what_ran(page: Page, dev: Server) -> None:
     dev.call("PUT", "/jobs/ticks", {"schedule": "@every 2s", "type": "noop"})
     try:

@@ -30,8 +30,9 @@ export function FilterBox({ text, known, values, onChange, placeholder, extra }:
   useEffect(() => void setTyped(text), [text]);
   useEffect(() => {
     if (typed === text) return;
-    // Whoever changed the address meanwhile has added to what is typed here, and this box may not know of it yet.
-    const timer = setTimeout(() => param("f") === text && change(typed.trim(), true), 300);
+    // Whoever changed the address meanwhile has added to what is typed here, and this box may not know of it yet. Nor of
+    // the last letter, when the page is slow.
+    const timer = setTimeout(() => param("f") === text && change(typedFilter.value.trim(), true), 300);
     return () => clearTimeout(timer);
   }, [typed]);
 
