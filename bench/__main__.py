@@ -25,7 +25,7 @@ from horae.bench.figures import Figures, Verdict
 from horae.bench.floors import BESIDE_PEERS, FLOORS, expected
 from horae.bench.orphans import own_folder
 from horae.bench.place import Place
-from horae.bench.report import about, check_folder, file_system, write
+from horae.bench.report import about, check_folder, in_memory, write
 from horae.bench.run import CASES, Bench, Case, attempt, crowd, drain_by, processes_of, run
 from horae.bench.sizes import FULL, NORMAL, QUICK, Size
 from horae.bench.table import as_text
@@ -41,7 +41,6 @@ RIVALS = (CROWD_RIVAL, "huey")  # measured in every round; the others in some
 OTHER_ROUNDS = 2
 TOGETHER = (1, 2)
 ON_FILE = "sqlite, 1 process"
-IN_MEMORY = ("tmpfs", "ramfs")
 PAIRS = 3  # a crowd is over in half a second or some, a drain of a file in one and a half: so many of them in a round
 
 Turns = Sequence[Callable[[], None]]
@@ -63,7 +62,7 @@ def main() -> int:
         return 2
     guarded(partial(check_folder, options.out))
     quiet()
-    if (kind := file_system(Path(tempfile.gettempdir()))) in IN_MEMORY:
+    if kind := in_memory(Path(tempfile.gettempdir())):
         print(
             f"bench: {tempfile.gettempdir()} is {kind}, in memory: nothing is written to a disk there, and figures"
             " are too good. Name a folder on a disk: TMPDIR=/var/tmp make bench",

@@ -90,6 +90,8 @@ async def explain(url: str, count: int) -> None:
                 versions = await database.run("Which 10,000 come soon", soon)
                 await database.run("Definitions of 250", claims.specs(versions[:250]))
                 claimed = await database.run("Claim of 500", hot.claim(WORKER, [Share(fill.LINE, 500, head_us)]))
+                brought = claims.claim_postgres(WORKER, [Share(fill.LINE, 500, head_us)], with_specs=True)
+                await database.run("Claim of 500 that brings definitions", brought)
                 again = [Again(run.run_id, run.token, 1_000_000, "exception", "boom") for run in claimed[:100]]
                 await database.run("Requeue of 100", results.requeue(WORKER, again))
                 endings = [Ending(run.run_id, run.token, "succeeded", None, None, None) for run in claimed[100:]]

@@ -60,7 +60,7 @@ def test_there_is_no_ratio_to_what_was_not_measured_or_is_nothing() -> None:
 
 def test_only_ratios_decide_and_absolute_figures_are_told() -> None:
     figures = measured([100], [200])
-    floors = [Floor(OURS, BARE, least=0.5), Floor(OURS, BARE, least=0.6), Floor(OURS, None, least=20_000)]
+    floors = [Floor(OURS, BARE, least=0.5), Floor(OURS, BARE, least=0.6), Floor(OURS, None, least=300)]
 
     verdicts = figures.judge(floors)
 
@@ -68,6 +68,16 @@ def test_only_ratios_decide_and_absolute_figures_are_told() -> None:
     assert figures.as_json(verdicts[:1])["is_good"]
     assert not figures.as_json(verdicts)["is_good"]
     assert figures.as_json(verdicts[2:])["is_good"]
+
+
+@pytest.mark.parametrize("bound", [{"least": 301}, {"most": 33}])
+def test_an_absolute_figure_that_no_machine_explains_decides_too(bound: dict[str, float]) -> None:
+    figures = measured([100], [])
+
+    (verdict,) = figures.judge([Floor(OURS, None, **bound)])
+
+    assert (verdict.is_good, verdict.gates) == (False, True)
+    assert not figures.is_good([verdict])
 
 
 def test_a_case_that_broke_is_not_good_and_says_why() -> None:
@@ -182,7 +192,7 @@ def test_every_floor_names_its_row_and_one_bound() -> None:
         (("http", "1 process", "runs/s"), "bare", ">= 0.8"),
         (("idle", "one host", "% of a core"), None, "<= 1"),
         (("idle", "one host", "statements/s"), None, "<= 5"),
-        (("soak", "drain, 1800 s, late", "runs/s"), "horae", ">= 0.9"),
+        (("soak", "path, 1800 s, late", "runs/s"), "horae", ">= 0.9"),
         (("soak", "transaction held open, 300 s", "part left"), "bare", ">= 0.9"),
         (("start", "dev", "ready s"), None, "<= 2"),
         (("start", "dev", "MB"), None, "<= 120"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from math import ceil
 from statistics import median
 from typing import Any, NamedTuple
@@ -18,10 +19,14 @@ class Key(NamedTuple):
     unit: str
 
 
+# No machine is to blame for more than this.
+FAR = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told and no more, unless
-    it `is_exact`, the same on any machine; then the worst one counts.
+    """A ratio that must be at least, or at most, so much. Without `under`, the figure itself: told and no more unless
+    it is far off, or `is_exact`, the same on any machine; then the worst one counts.
     """
 
     over: Key
@@ -33,6 +38,12 @@ class Floor:
 
     def holds(self, value: float) -> bool:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+    def is_far_from(self, value: float) -> bool:
+        return not self.holds(value * FAR if self.most is None else value / FAR)
+
+    def worse(self, a: float, b: float) -> float:
+        return min(a, b) if self.most is None else max(a, b)
 
     @property
     def words(self) -> str:
@@ -50,8 +61,16 @@ class Verdict:
 
     @property
     def gates(self) -> bool:
-        """Figures of this very machine are told; ratios decide, and what is the same on any machine."""
-        return self.floor.under is not None or self.floor.is_exact
+        """Figures of this very machine are told while they are near; ratios decide, and what is the same on any."""
+        if self.value is None or self.floor.under is not None or self.floor.is_exact:
+            return True
+        return self.floor.is_far_from(self.value)
+
+    def is_worse_than(self, other: Verdict) -> bool:
+        """Of the same floor."""
+        if self.value is None or other.value is None:
+            return self.value is None
+        return self.value != other.value and self.floor.worse(self.value, other.value) == self.value
 
 
 @dataclass(slots=True)
@@ -98,7 +117,8 @@ class Figures:
         ]
 
     def _worst(self, floor: Floor) -> float | None:
-        return (min if floor.most is None else max)(self.values.get(floor.over, ()), default=None)
+        values = self.values.get(floor.over)
+        return reduce(floor.worse, values) if values else None
 
     def _is_missed(self, under: Key, expected: Container[tuple[str, str]]) -> bool:
         return under in self.values or (under.case, under.subject) in expected

@@ -93,9 +93,11 @@ FLOORS = [
         )
         for rule in ("overlap: skip", "max_concurrency: 5")
     ),
-    *(
-        Floor(Key("soak", f"{what}, late", "horae", RUNS), Key("soak", f"{what}, early", "horae", RUNS), 0.9, row=SOAK)
-        for what in (f"drain, {FULL.soak_seconds:g} s", f"plan, {FULL.soak_seconds / 6:g} s")
+    Floor(
+        Key("soak", f"path, {FULL.soak_seconds:g} s, late", "horae", RUNS),
+        Key("soak", f"path, {FULL.soak_seconds:g} s, early", "horae", RUNS),
+        0.9,
+        row=SOAK,
     ),
     _beside("bare", "soak", f"transaction held open, {FULL.held_seconds:g} s", "part left", 0.9, SOAK),
     _told("start", "dev", "ready s", START, most=2),
@@ -103,6 +105,8 @@ FLOORS = [
     _exact("start", "worker", "MB", START, most=100),
     _told("start", "cli", "ms", START, most=100),
 ]
+ALONE = [floor for floor in FLOORS if not floor.under or floor.under.subject not in ("pgqueuer", "huey", *PEERS)]
+"""What can be measured without a peer."""
 
 
 def expected(cases: Collection[str], peers: Iterable[str]) -> set[tuple[str, str]]:

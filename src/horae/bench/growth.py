@@ -14,7 +14,6 @@ from horae.store.store import Store
 from horae.store.trials import SIZE, Spread, make_timers_due, single, spread_again
 
 DUE = 500
-AHEAD_SECONDS = 15.0
 SCAN = 1000
 CLAIM = 500
 TIMES = 10
@@ -68,13 +67,8 @@ def due_in(count: int, number: int) -> int:
 
 
 async def make_due_soon(store: Store, count: int) -> None:
-    await make_these_due(store, range(0, count, max(1, count // DUE)), 0)
-
-
-async def make_these_due(store: Store, numbers: range, turn: int) -> None:
-    # Another millisecond in each turn: the same job at the same time would be the same run.
-    due_us = (await store.now() // 1_000_000 + 8) * 1_000_000 + turn % 1000 * 1000
-    await store.database.run(make_timers_due(numbers, due_us))
+    due_us = (await store.now() // 1_000_000 + 8) * 1_000_000
+    await store.database.run(make_timers_due(range(0, count, max(1, count // DUE)), due_us))
 
 
 async def jobs(store: Store, count: int, jobs: Standing, turn: int) -> dict[str, float]:

@@ -40,6 +40,7 @@ STATEMENTS = """
 SELECT coalesce(sum(s.calls), 0)::bigint
 FROM {}.pg_stat_statements s
 JOIN pg_database d ON d.oid = s.dbid AND d.datname = current_database()
+JOIN pg_roles r ON r.oid = s.userid AND r.rolname IN (current_user, left(current_user, 59) || '_api')
 """
 
 

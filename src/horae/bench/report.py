@@ -20,6 +20,8 @@ from horae.bench.sizes import Size
 from horae.core.errors import Fault, Invalid
 from horae.store.sqlite import system_now_us
 
+IN_MEMORY = ("tmpfs", "ramfs")
+
 
 def about(size: Size, cases: Sequence[str]) -> dict[str, Any]:
     """What somebody must know to measure the same again; asked for before anything is measured."""
@@ -44,6 +46,12 @@ def file_system(folder: Path) -> str:
     lines = [line.split() for line in mounts.read_text().splitlines()] if mounts.exists() else []
     found = [(len(mount), kind) for _, mount, kind, *_ in lines if folder.resolve().is_relative_to(mount)]
     return max(found, default=(0, ""))[1]
+
+
+def in_memory(folder: Path) -> str:
+    """What kind of file system it is on, if that is none of a disk."""
+    kind = file_system(folder)
+    return kind if kind in IN_MEMORY else ""
 
 
 def _first(file: str, name: str) -> str:

@@ -260,14 +260,9 @@ async def soaks(bench: Bench) -> None:
         figures.remark("soak", "sqlite", "horae", "SQLite leaves no dead rows behind")
         return
     seconds = bench.size.soak_seconds
-    for what, soaked in (
-        (f"drain, {seconds:g} s", partial(soak.soak, place, seconds, soak.by_horae)),
-        (f"plan, {seconds / 6:g} s", partial(soak.plans, place, seconds / 6)),
-    ):
-        bench.rest()
-        early, late = await soaked()
-        figures.add("soak", f"{what}, early", "horae", {"runs/s": early})
-        figures.add("soak", f"{what}, late", "horae", {"runs/s": late})
+    early, late = await soak.soak(place, seconds, soak.whole_path, soak.due_times)
+    figures.add("soak", f"path, {seconds:g} s, early", "horae", {"runs/s": early})
+    figures.add("soak", f"path, {seconds:g} s, late", "horae", {"runs/s": late})
     seconds = bench.size.held_seconds
     for subject, drains in (("horae", soak.by_horae), ("bare", soak.by_bare)):
         bench.rest()

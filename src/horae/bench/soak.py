@@ -1,23 +1,23 @@
 """Full rate for a long time, over rows that died: whether its last minute is as fast as its second one.
 
-Runs are added as they are drained. With an old transaction held open nothing that died can be cleared away; then horae
-is compared with the same SQL run bare, in the same trouble.
+Due times are added as their runs are drained, so that both are at work all the time. With an old transaction held open
+nothing that died can be cleared away; then runs are added, and horae is compared with the same SQL run bare, in the
+same trouble.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from statistics import median
 from time import perf_counter
 from typing import Any
 
-from horae.bench import bare, fill, fleet, growth, walk
+from horae.bench import bare, fill, fleet
 from horae.bench.place import Place
 from horae.core.errors import Unavailable
 from horae.store.store import Store
-from horae.store.trials import EMPTY, ENDED, single
+from horae.store.trials import ENDED, make_timers_due, single
 
 JOBS = 20_000
 # Never none: whoever finds a line empty looks again a second later, and that would be measured. Runs are added on
@@ -25,7 +25,6 @@ JOBS = 20_000
 WAITING_AT_LEAST = 120_000
 ADDED_AT_ONCE = 10_000
 ADDERS = 3
-PLANNED = 5_000
 LOOK_SECONDS = 0.25
 STUCK_SECONDS = 60.0
 MINUTE = 60.0
@@ -33,6 +32,28 @@ MINUTE = 60.0
 LEAST_SECONDS = 3.0
 
 Drains = Callable[[Place], AbstractAsyncContextManager[Any]]
+Adds = Callable[[Store, int], Awaitable[int]]
+"""Adds to so many that came before; how many came."""
+
+
+@asynccontextmanager
+async def whole_path(place: Place) -> AsyncIterator[None]:
+    """One process plans, another one drains."""
+    async with fleet.process("serve", "--roles", "scheduler", url=place.url), by_horae(place):
+        yield
+
+
+async def due_times(store: Store, _: int) -> int:
+    """Of every job that has none at the moment."""
+    due_us = await store.now()
+    parts = (make_timers_due(range(adder, JOBS, ADDERS), due_us) for adder in range(ADDERS))
+    return sum(await asyncio.gather(*(store.database.run(part) for part in parts)))
+
+
+async def runs(store: Store, added: int) -> int:
+    starts = [added + number * ADDED_AT_ONCE for number in range(ADDERS)]
+    await asyncio.gather(*(fill.add_waiting(store, ADDED_AT_ONCE, JOBS, start=start) for start in starts))
+    return ADDERS * ADDED_AT_ONCE
 
 
 @asynccontextmanager
@@ -53,7 +74,9 @@ async def by_bare(place: Place) -> AsyncIterator[None]:
             task.result()  # what it died of is why nothing was drained
 
 
-async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = False) -> tuple[float, float]:
+async def soak(
+    place: Place, seconds: float, drains: Drains, adds: Adds = runs, *, is_held: bool = False
+) -> tuple[float, float]:
     """Runs a second in the second and in the last minute; of a short soak, in less of both. If `is_held`, a transaction
     is opened after the second one and not ended, for so many seconds.
     """
@@ -66,7 +89,7 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
         await fill.add_waiting(store, WAITING_AT_LEAST, JOBS)
         await fill.analyze(store)
         async with drains(place), AsyncExitStack() as held:
-            async for at, done in _samples(store):
+            async for at, done in _samples(store, adds):
                 seen.append((at, done))
                 start = start or (at if done else 0.0)
                 if done > most:
@@ -81,24 +104,7 @@ async def soak(place: Place, seconds: float, drains: Drains, *, is_held: bool = 
     return rate_between(seen, start + window, start + 2 * window), rate_between(seen, seen[-1][0] - window, seen[-1][0])
 
 
-async def plans(place: Place, seconds: float) -> tuple[float, float]:
-    """Plans a second, early and late, of timers that are made due again and again: dead rows of timers and runs."""
-    window = min(MINUTE, seconds / 5)
-    seen: list[tuple[float, float]] = []
-    async with place.fresh() as store:
-        await fill.add_jobs(store, JOBS)
-        await fill.analyze(store)
-        began = perf_counter()
-        while (at := perf_counter() - began) < seconds:
-            await growth.make_these_due(store, range(PLANNED), len(seen))
-            seen.append((at, await walk.plan_rate(store, PLANNED, growth.AHEAD_SECONDS)))
-            await store.database.run(single(EMPTY))
-    early = [rate for at, rate in seen if window <= at < 2 * window]
-    late = [rate for at, rate in seen if at >= seconds - window]
-    return median(early or [seen[0][1]]), median(late or [seen[-1][1]])
-
-
-async def _samples(store: Store) -> AsyncIterator[tuple[float, int]]:
+async def _samples(store: Store, adds: Adds) -> AsyncIterator[tuple[float, int]]:
     """When, and how many were done by then. Told by the server's own counts, a second late: with an old transaction
     open, to count the waiting ones would cost more than to drain them.
     """
@@ -106,11 +112,9 @@ async def _samples(store: Store) -> AsyncIterator[tuple[float, int]]:
     while True:
         done = (await store.database.run(single(ENDED)))[0]["n"]
         yield perf_counter() - began, done
-        if added - done < WAITING_AT_LEAST:
-            starts = [added + number * ADDED_AT_ONCE for number in range(ADDERS)]
-            await asyncio.gather(*(fill.add_waiting(store, ADDED_AT_ONCE, JOBS, start=start) for start in starts))
-            added += ADDERS * ADDED_AT_ONCE
-        else:
+        came = await adds(store, added) if added - done < WAITING_AT_LEAST else 0
+        added += came
+        if not came:
             await asyncio.sleep(LOOK_SECONDS)
 
 
