@@ -17,6 +17,7 @@ from horae.store.trials import single
 from horae.testing import Horae, virtual
 from horae.worker import opening
 from horae.worker.lines import Lines
+from horae.worker.loop import DRAINED
 from tests.scenario.rows import rows_of, states_of, with_crowd
 
 
@@ -176,6 +177,65 @@ async def test_a_worker_told_to_stop_while_it_looks_claims_nothing() -> None:
         await horae.nodes[0].stop()
 
         assert [run["status"] for run in await rows_of(horae, "a")] == ["queued"]
+
+
+class Counting:
+    """Takes an hour, and is counted."""
+
+    starts = 0
+
+    async def run(self, request: Request, log: Log) -> Outcome:
+        self.starts += 1
+        await asyncio.sleep(3600)
+        return Outcome(succeeded=True)
+
+    async def close(self) -> None:
+        return
+
+
+@virtual
+async def test_a_run_that_is_told_to_stop_before_its_first_step_goes_back_as_if_it_had_not_been_claimed() -> None:
+    counting = Counting()
+    async with Horae(executors={"noop": counting}) as horae:
+        await horae.create({"name": "a", "type": "noop", "delivery": "at_most_once"})
+        await horae.create({"name": "b", "type": "noop"})
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        start, reasons = worker.start, [DRAINED, None, "operator"]
+
+        async def told_to_stop_at_once(claimed: list[Claimed]) -> None:
+            await start(claimed)
+            for run in claimed:
+                if reason := reasons.pop(0):
+                    worker._stop_run(run.run_id, reason)
+
+        worker.start = told_to_stop_at_once  # type: ignore[method-assign]
+        await horae.run("a")
+        await horae.advance(1)
+        await horae.run("b")
+        await horae.advance(1)
+
+        (a,), (b,) = await rows_of(horae, "a"), await rows_of(horae, "b")
+        assert (a["status"], a["attempt"], counting.starts) == ("running", 1, 1)
+        assert (b["status"], b["reason"]) == ("cancelled", "operator")
+
+
+@virtual
+async def test_what_a_claim_brings_to_a_worker_that_leaves_goes_back() -> None:
+    counting = Counting()
+    async with Horae(executors={"noop": counting}) as horae:
+        await horae.create({"name": "a", "type": "noop", "delivery": "at_most_once"})
+        worker = horae.nodes[0].worker
+        assert worker is not None
+        await horae.advance(1)
+        Claims(horae, lambda _: asyncio.sleep(3))
+        await horae.run("a")
+        await horae.advance(0.5)
+        assert worker._taker.under_way
+        await worker.stop_now()
+
+        (run,) = await rows_of(horae, "a")
+        assert (run["status"], run["attempt"], counting.starts) == ("queued", 0, 0)
 
 
 def _answer_late(store: Any, verb: str) -> None:

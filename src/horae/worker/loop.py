@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -45,6 +45,7 @@ UNREAD_US = 5_000_000
 SELF_STOP = 0.8
 # An executor keeps the time limit of its run; one that has not come back so long after it is stopped.
 OVERTIME_SECONDS = 15.0
+STOP_SECONDS = 10.0
 DRAINED = "drained"
 OVERTIME = "overtime"
 
@@ -105,6 +106,7 @@ class Worker:
         self._taker = Taker(store, Lines(store, guard), self, settings.slots, settings.queues, needs)
         self._suspects: _Suspects | None = None
         self.is_draining = False
+        self._is_leaving = False
         self._is_registered = False
         self._self_stop: asyncio.TimerHandle | None = None
         self._room_timer: asyncio.TimerHandle | None = None
@@ -154,15 +156,16 @@ class Worker:
         try:
             opened = await self._opener.open(claimed)
         except BaseException:
-            for run in claimed:
-                self.results.again(Again(run.run_id, run.token, 0, None, None, counts=False))
+            self._put_back(claimed)
             raise
         if worker != self.id:
             return
+        if self._is_leaving:
+            self._put_back(claimed)
+            return
         if len(opened) < len(claimed):
             known = {each.run.run_id for each in opened}
-            for run in (run for run in claimed if run.run_id not in known):
-                self.results.again(Again(run.run_id, run.token, UNREAD_US, None, None, counts=False))
+            self._put_back((run for run in claimed if run.run_id not in known), UNREAD_US)
         attempts_started([(work.type, late_us(run)) for run, work, _, _ in opened])
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -175,6 +178,11 @@ class Worker:
             self._stops.pop(run.run_id, None)  # of an attempt before, which a lost lease has left behind
             self._held[run.run_id] = _Held(run, task, now + request.timeout_seconds + OVERTIME_SECONDS)
             task.add_done_callback(self._finished)
+
+    def _put_back(self, runs: Iterable[Claimed], delay_us: int = 0) -> None:
+        """They were not begun."""
+        for run in runs:
+            self.results.again(Again(run.run_id, run.token, delay_us, None, None, counts=False))
 
     async def _attempt(self, run: Claimed, work: Work, request: Request, redactor: Redactor | None) -> None:
         executor = self._executors[work.type]
@@ -196,12 +204,17 @@ class Worker:
             output.close()
         report(self.results, run, work, outcome, redactor)
 
-    def _stopped(self, run: Claimed, work: Work) -> None:
-        """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end."""
+    def _stopped(self, run: Claimed, work: Work | None) -> None:
+        """The attempt was stopped from outside: cancelled, drained, or because the lease is about to end. Without
+        `work`, before its first step.
+        """
         reason = self._stops.get(run.run_id)
         if reason == DRAINED:
-            give_back(self.results, run, work)
-        elif reason == OVERTIME:
+            if work is None:
+                self._put_back([run])
+            else:
+                give_back(self.results, run, work)
+        elif reason == OVERTIME and work is not None:
             late = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
             report(self.results, run, work, late)
         elif reason is not None:
@@ -212,6 +225,8 @@ class Worker:
         held = self._held.get(run_id)
         # After a lost lease the same run may be here again while its first attempt is still being stopped.
         if held is not None and held.task is task:
+            if task.cancelled():
+                self._stopped(held.run, None)
             del self._held[run_id]
             self._stops.pop(run_id, None)
         if not self._held:
@@ -310,15 +325,20 @@ class Worker:
     async def drain(self) -> None:
         """No new runs; running ones finish within the grace or go back."""
         self.is_draining = True
-        deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
-        # A claim whose answer is on its way will bring more to run: leaving now would cost those runs an attempt.
-        while (self._held or self._taker.asked) and asyncio.get_running_loop().time() < deadline:
-            remaining = deadline - asyncio.get_running_loop().time()
+        await self._until_idle(self._settings.grace_seconds)
+        await self.stop_now()
+
+    async def _until_idle(self, seconds: float) -> None:
+        """Or so long at most. A claim whose answer is on its way may bring more runs: leaving before it does would cost
+        those an attempt.
+        """
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + seconds
+        while (self._held or self._taker.under_way) and (remaining := deadline - clock()) > 0:
             if self._held:
                 await asyncio.wait([held.task for held in self._held.values()], timeout=min(remaining, 1.0))
             else:
                 await asyncio.sleep(BUSY_SECONDS)
-        await self.stop_now()
 
     def abandon(self) -> None:
         """Stops everything without reporting: what a crash looks like, and what is left after a drain."""
@@ -330,12 +350,10 @@ class Worker:
             self._room_timer.cancel()
 
     async def stop_now(self) -> None:
-        self.is_draining = True
-        tasks = [held.task for held in self._held.values()]
+        self.is_draining = self._is_leaving = True
         for run_id in list(self._held):
             self._stop_run(run_id, DRAINED)
-        if tasks:
-            await asyncio.wait(tasks, timeout=10)
+        await self._until_idle(STOP_SECONDS)
         with contextlib.suppress(Unavailable):
             await self.results.flush()
         with contextlib.suppress(Unavailable):
