@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from horae.bench import fill
-from horae.ports import Decision, Planned
+from horae.ports import Decision, Planned, Scan
 from horae.scheduler import planner
 from horae.store.database import Statement
 from horae.store.trials import single
@@ -65,3 +65,28 @@ async def test_a_lane_that_an_edit_came_between_does_not_wait_for_the_end_of_the
         after = lanes[lanes.index(0) + 1 :]
         assert 0 in after[:3], after
         assert sum(row["n"] for row in await horae.store.database.run(single(DONE))) == 400
+
+
+@virtual
+async def test_a_backlog_is_not_looked_for_before_its_head_each_time_and_yet_what_comes_in_there_starts_soon() -> None:
+    async with Horae() as horae:
+        plan, look, looks = horae.store.plan, horae.store.due_timers, list[int]()
+
+        async def slow(owner: str, decisions: list[Decision]) -> Planned:
+            await asyncio.sleep(0.2)
+            return await plan(owner, decisions)
+
+        async def watched(shards: list[int], ahead_us: int, most: int, from_us: int = 0) -> Scan:
+            looks.append(from_us)
+            return await look(shards, ahead_us, most, from_us)
+
+        horae.store.plan, horae.store.due_timers = slow, watched  # type: ignore[method-assign]
+        await fill.add_jobs(horae.store, 400, [{"schedule": "@hourly"}])
+        await horae.advance(3586)  # the hour is in sight
+        looks.clear()
+        await horae.create({"name": "at once", "type": "noop", "schedule": "@now"})
+        await horae.advance(2)
+
+        assert [run["status"] for run in await horae.runs("at once")] == ["SUCCEEDED"]
+        assert looks.count(0) in (2, 3), looks
+        assert len(looks) - looks.count(0) >= 10

@@ -59,13 +59,14 @@ class DueTimer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Due timers, the store's time, when the next one beyond the look-ahead is due (None when unknown), and whether
-    nobody holds some of the shards.
+    """Due timers, the store's time, when the next one beyond the look-ahead is due (None when unknown), when the first
+    of all shards is (None without any), and whether nobody holds some of the shards.
     """
 
     timers: list[DueTimer]
     now_us: int
     next_us: int | None
+    head_us: int | None
     has_free_shards: bool = False
 
 
@@ -85,7 +86,9 @@ class Planned:
 
 
 class PlanStore(Protocol):
-    def due_timers(self, shards: list[int], ahead_us: int, most: int) -> Awaitable[Scan]: ...
+    def due_timers(self, shards: list[int], ahead_us: int, most: int, from_us: int = 0) -> Awaitable[Scan]:
+        """Those that are due before `from_us` are left out."""
+        ...
 
     def plan(self, owner: str, decisions: list[Decision]) -> Awaitable[Planned]: ...
 

@@ -11,7 +11,7 @@ from horae.core.plan import Cursor, plan
 from horae.core.timeguard import TimeGuard
 from horae.failpoints import hit
 from horae.lanes import abreast
-from horae.ports import Decision, DueTimer, PlanStore
+from horae.ports import Decision, DueTimer, PlanStore, Scan
 from horae.scheduler.shards import Shards
 from horae.telemetry import due_times_skipped, oops, runs_planned, timers_scanned, watch
 
@@ -23,6 +23,9 @@ POLL_SECONDS = 1.0
 # Beside others: the shards of one that leaves must be taken over within a second.
 BESIDE_SECONDS = 0.5
 HELD_SECONDS = 0.5
+# While a backlog is planned, what is due before its head is not looked for with each batch: dead entries lie there and
+# stay while an old transaction is open. What comes in there waits so long to be seen, or as long as a look took.
+LOOK_SECONDS = 1.0
 AGAIN_SECONDS = 0.05  # an edit or a new owner came between
 # Most due times are whole seconds, and so is the moment at which they come into sight: by this part of the look-ahead
 # later, what is due right then has started.
@@ -45,6 +48,8 @@ class Planner:
         self._wake_workers = wake_workers
         self.on_free_shards: Callable[[], None] = lambda: None
         self._saw_free_shards = False
+        self._head_us = 0
+        self._look_anew_at = 0.0
         # Jobs and versions that the last scan of each lane could not read. They come first in the next one too: it
         # looks behind them, and tells of each once.
         self._broken: dict[int | None, set[tuple[str, int]]] = {}
@@ -69,16 +74,8 @@ class Planner:
         held = {shard: epoch for shard, epoch in self._shards.held.items() if lane in (None, shard % LANES)}
         if not held:
             return HELD_SECONDS
-        sent = asyncio.get_running_loop().time()
-        hit("scan.before")
         limit = AT_ONCE + len(self._broken.get(lane, ()))
-        scan = await self._store.due_timers(sorted(held), self._ahead_us, limit)
-        hit("scan.after")
-        timers_scanned()
-        if scan.has_free_shards and not self._saw_free_shards:
-            self.on_free_shards()
-        self._saw_free_shards = scan.has_free_shards
-        watch(self._guard, scan.now_us, sent)
+        scan = await self._look(sorted(held), limit, is_backlog=lane is not None)
         if self._guard.held:
             return HELD_SECONDS
         decisions = self._decide(scan.timers, held, scan.now_us, lane)
@@ -101,6 +98,24 @@ class Planner:
             return poll_seconds
         in_sight_us = scan.next_us - round(self._ahead_us * (1 - AFTER_THE_CROWD))
         return min(poll_seconds, max(0.0, (in_sight_us - scan.now_us) / 1e6))
+
+    async def _look(self, shards: list[int], most: int, *, is_backlog: bool) -> Scan:
+        clock = asyncio.get_running_loop().time
+        sent = clock()
+        from_us = self._head_us if is_backlog and sent < self._look_anew_at else 0
+        hit("scan.before")
+        scan = await self._store.due_timers(shards, self._ahead_us, most, from_us)
+        hit("scan.after")
+        timers_scanned()
+        watch(self._guard, scan.now_us, sent)
+        if not from_us:
+            looked = clock()
+            self._look_anew_at = looked + max(LOOK_SECONDS, looked - sent)
+        self._head_us = scan.head_us or 0
+        if scan.has_free_shards and not self._saw_free_shards:
+            self.on_free_shards()
+        self._saw_free_shards = scan.has_free_shards
+        return scan
 
     def _decide(
         self, timers: list[DueTimer], held: dict[int, int], now_us: int, lane: int | None = None

@@ -26,7 +26,7 @@ WITH t AS MATERIALIZED (
     SELECT job_id, shard, due_us, version, fired, created_us, timing, bucket, group_key, max_attempts, is_once,
            coalesce(timing_version = version AND line_version = version, false) AS is_known
     FROM timers
-    WHERE due_us IS NOT NULL AND due_us <= (SELECT horae_now()) + :ahead_us
+    WHERE due_us >= :from_us AND due_us <= (SELECT horae_now()) + :ahead_us
       AND (shard IN (SELECT shard FROM {{rows:held(shard integer)}})) IS TRUE
     ORDER BY due_us
     LIMIT :most
@@ -56,10 +56,11 @@ WHERE r.state = 'queued' AND r.attempt = 0 AND r.cause = 'schedule' AND r.due_us
 GROUP BY r.job_id
 """)
 
-# When the first of all timers is due: most of the time, all that is to be known. And whether a scheduler has left its
-# shards to the others, who else would find out by their next sign of life.
+# When the first of all timers is due: most of the time, all that is to be known. While an old transaction is open, what
+# was planned since then lies before it, and is walked past unless one begins behind it. And whether a scheduler has
+# left its shards to the others, who else would find out by their next sign of life.
 NEXT = Statement("""
-SELECT horae_now() AS now_us, (SELECT min(due_us) FROM timers WHERE due_us IS NOT NULL) AS next_us,
+SELECT horae_now() AS now_us, (SELECT min(due_us) FROM timers WHERE due_us >= :from_us) AS next_us,
        EXISTS (SELECT 1 FROM leases WHERE expires_us <= (SELECT horae_now())) AS has_free_shards
 """)
 
@@ -168,11 +169,12 @@ TELL = Statement(TELL_SKIPPED.format(skips=_SKIPS, of_moved="true"))
 
 
 @reading
-def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
-    clock = (yield NEXT())[0]
-    if clock["next_us"] is None or clock["next_us"] > clock["now_us"] + ahead_us:
-        return Scan([], clock["now_us"], clock["next_us"], bool(clock["has_free_shards"]))
-    rows = yield DUE(held=[(shard,) for shard in shards], ahead_us=ahead_us, most=most)
+def due(shards: list[int], ahead_us: int, most: int, from_us: int = 0) -> Steps[Scan]:
+    clock = (yield NEXT(from_us=from_us))[0]
+    head_us = clock["next_us"]
+    if head_us is None or head_us > clock["now_us"] + ahead_us:
+        return Scan([], clock["now_us"], head_us, head_us, bool(clock["has_free_shards"]))
+    rows = yield DUE(held=[(shard,) for shard in shards], from_us=head_us, ahead_us=ahead_us, most=most)
     called_off: dict[str, set[int]] = {row["job_id"]: set() for row in rows if row["has_called_off"]}
     if called_off:
         for row in (yield CALLED_OFF(wanted=[(job_id,) for job_id in called_off])):
@@ -182,7 +184,7 @@ def due(shards: list[int], ahead_us: int, most: int) -> Steps[Scan]:
     timers = [_timer(row, frozenset(called_off.get(row["job_id"], ())), staged.get(row["job_id"], 0)) for row in rows]
     now_us = rows[0]["now_us"] if rows else clock["now_us"]
     next_us = None if len(rows) == most else (yield LATER(ahead_us=ahead_us))[0]["next_us"]
-    return Scan(timers, now_us, next_us, bool(clock["has_free_shards"]))
+    return Scan(timers, now_us, next_us, head_us, bool(clock["has_free_shards"]))
 
 
 @statement
