@@ -114,6 +114,7 @@ class Node:
         self.guard = TimeGuard()
         self.shards: Shards | None = None
         self.worker: Worker | None = None
+        self._claims: Loop | None = None
 
     def start(self, group: asyncio.TaskGroup) -> None:
         roles = self._settings.role_set
@@ -127,6 +128,11 @@ class Node:
         """There is something new; the movers would find it by themselves a little later."""
         for loop in self._loops:
             loop.hear()
+
+    def _wake_claims(self) -> None:
+        """Runs were planned, which is no business of the others."""
+        if self._claims is not None:
+            self._claims.wake()
 
     def rules_changed(self) -> None:
         """A pause that was answered holds here at once; the workers of other processes find it within a second."""
@@ -173,7 +179,7 @@ class Node:
     def _add_scheduler(self) -> None:
         settings = self._settings
         self.shards = shards = Shards(self._store, self._new_id(), settings.lease_seconds, self.guard)
-        planner = Planner(self._store, shards, self.guard, settings.lookahead_seconds, self.wake)
+        planner = Planner(self._store, shards, self.guard, settings.lookahead_seconds, self._wake_claims)
         secrets = Secrets(self._store, self._tools.vault)
         close_logs = Redactors(Opener(self._store, secrets), secrets).close
         janitor = Janitor(self._store, shards, self.guard, settings.retention_days * 86_400, close_logs)
@@ -207,7 +213,7 @@ class Node:
             Secrets(self._store, self._tools.vault),
         )
         runs_in_hand(lambda: worker.running, settings.worker_slots)
-        claims = self._loop("worker", self._claim_after_scheduler)
+        self._claims = claims = self._loop("worker", self._claim_after_scheduler)
         worker.on_room = worker.results.on_more = claims.wake
         self._loop("heartbeat", worker.beat)
         self._loop("cancels", worker.watch_cancels)

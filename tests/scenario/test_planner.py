@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from horae.scheduler import planner
 from horae.store.database import Statement
 from horae.store.trials import single
 from horae.testing import Horae, virtual
+from tests.scenario.rows import states_of
 
 BREAK = Statement("UPDATE timers SET timing = '{' WHERE substr(job_id, 7) < :until")
 DONE = Statement("SELECT job_id, count(*) AS n FROM history GROUP BY job_id")
@@ -90,3 +92,27 @@ async def test_a_backlog_is_not_looked_for_before_its_head_each_time_and_yet_wha
         assert [run["status"] for run in await horae.runs("at once")] == ["SUCCEEDED"]
         assert looks.count(0) in (2, 3), looks
         assert len(looks) - looks.count(0) >= 10
+
+
+@virtual
+async def test_a_backlog_that_is_planned_wakes_the_claims_and_no_repair() -> None:
+    async with Horae() as horae:
+        repairs, looks, chores, lines = 0, 0, horae.store.chores, horae.store.waiting_lines
+
+        async def counted_chores() -> Any:
+            nonlocal repairs
+            repairs += 1
+            return await chores()
+
+        async def counted_lines(*args: Any) -> Any:
+            nonlocal looks
+            looks += 1
+            return await lines(*args)
+
+        await fill.add_jobs(horae.store, 400, [{"schedule": "@hourly"}])
+        await horae.advance(3580)
+        horae.store.chores, horae.store.waiting_lines = counted_chores, counted_lines  # type: ignore[method-assign]
+        await horae.advance(10)
+
+        assert await states_of(horae) == {"queued": 400}
+        assert (repairs, looks > 20) == (10, True)
