@@ -100,6 +100,8 @@ class Bare:
         for each in transactions:
             async with self.transaction("ROLLBACK"):
                 recorded.append([self.ready(query) for query in (await self._drive(each))[1]])
+        if not self._is_sqlite:  # what was undone lies in the way
+            await self._connection.execute("VACUUM jobs, job_versions, timers, runs, history")
         return recorded
 
     async def close(self) -> None:

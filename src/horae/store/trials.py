@@ -79,12 +79,18 @@ SELECT horae_run_id(chosen.job_id, 'past:' || CAST(n AS TEXT), due_us), chosen.j
 FROM chosen
 """)
 
-# Not those that are due already: they are to be planned first.
 MAKE_DUE = Statement("""
 UPDATE timers
 SET due_us = :due_us
-WHERE job_id IN (SELECT id FROM {rows:chosen(id text)}) AND due_us > :due_us
-RETURNING 1 AS n
+WHERE job_id IN (SELECT id FROM {rows:chosen(id text)})
+""")
+
+# Of all jobs that were planned: those that are due are to be planned first.
+MAKE_DUE_AGAIN = Statement("""
+UPDATE timers
+SET due_us = :due_us
+WHERE due_us > :due_us
+RETURNING 1
 """)
 
 # Those that are due after all of these times.
@@ -209,9 +215,8 @@ def add_finished(first: int, until: int, jobs: int, from_us: int, step_us: int) 
 
 
 @transaction
-def make_timers_due(numbers: Iterable[int], due_us: int) -> Steps[int]:
-    """How many were not yet."""
-    return len((yield MAKE_DUE(chosen=[(f"bench-{FIRST_JOB + number}",) for number in numbers], due_us=due_us)))
+def make_timers_due(numbers: Iterable[int], due_us: int) -> Steps[None]:
+    yield MAKE_DUE(chosen=[(f"bench-{FIRST_JOB + number}",) for number in numbers], due_us=due_us)
 
 
 @transaction
