@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from bench import contest
 from bench.services import postgres, redis, rest
 from horae.bench.figures import Figures, Verdict
 from horae.bench.floors import BESIDE_PEERS, FLOORS, expected
-from horae.bench.orphans import own_folder
+from horae.bench.orphans import own_folder, stop_as_by_ctrl_c
 from horae.bench.place import Place
 from horae.bench.report import about, check_folder, in_memory, write
 from horae.bench.run import CASES, Bench, Case, attempt, crowd, drain_by, processes_of, run
@@ -68,7 +67,7 @@ def main() -> int:
             " are too good. Name a folder on a disk: TMPDIR=/var/tmp make bench",
             file=sys.stderr,
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    stop_as_by_ctrl_c()
     began, told = time.monotonic(), about(size, wanted) | {"commit": _commit(), "peers": chosen, "stopped": False}
     figures = Figures()
     try:
@@ -78,7 +77,7 @@ def main() -> int:
         if not figures.values:
             return 4
         figures.fail("bench", "any", str(missing))
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         print("bench: stopped; this is what was measured until then.", file=sys.stderr)
         told["stopped"] = True
     except Exception as error:  # noqa: BLE001 such as a server that has died: hours of figures must not be lost for it
@@ -237,8 +236,8 @@ def _guarded(
 
 
 def _report(figures: Figures, told: dict[str, Any], out: Path, verdicts: list[Verdict]) -> None:
+    files = write(out, told, figures, verdicts)  # first: whoever reads what is printed may be gone by now
     print(as_text(figures, verdicts, FLOORS))
-    files = write(out, told, figures, verdicts)
     print(f"\n{told['seconds']} s; {out}: {', '.join(files)}")
     for verdict in verdicts:
         if verdict.gates and not verdict.is_good:

@@ -17,7 +17,7 @@ from horae.bench import fill
 from horae.bench.bare import decide
 from horae.bench.place import Place
 from horae.ports import Again, Ending, Share, WorkerState
-from horae.store import claims, fleet, gates, leases, results, trials
+from horae.store import claims, fleet, gates, leases, results, trials, upkeep
 from horae.store.database import Query, Rows, Transaction
 
 WAITING = 100_000
@@ -82,6 +82,8 @@ async def explain(url: str, count: int) -> None:
             async with _undone(connection):
                 database = Explained(connection)
                 scan = await database.run("Scan of 1,000 due timers", hot.scan(sorted(held), ahead_us, 1000))
+                minute = hot.scan(sorted(held), 60_000_000, count)
+                await database.run("Scan of all that is due within a minute", minute)
                 decisions = decide(scan, held, ahead_us)
                 await database.run("Plan of 1,000 runs", hot.plan(WORKER, decisions))
                 lines = await database.run("Which lines wait", hot.look([fill.HEAD]))
@@ -104,6 +106,9 @@ async def explain(url: str, count: int) -> None:
                 await database.run("Leases of a scheduler kept", leases.keep(WORKER, 600_000_000, 0))
                 state = WorkerState(WORKER, "explained", "active", 500, 0, ["default"], [])
                 await database.run("Heartbeat of a worker", fleet.beat(state, 600_000_000))
+                await database.run("Which runs to stop", fleet.cancelled(WORKER))
+                await database.run("What a worker runs", fleet.running_of(WORKER, 0))
+                await database.run("Whether there is anything to repair", upkeep.chores())
                 await database.run("Runs of silent workers", results.reap_postgres(100))
                 new = fill.jobs_of(1000, new_id, await store.now())
                 await database.run("Create of 1,000 jobs", hot.create("default", "explained", new, atomic=True))

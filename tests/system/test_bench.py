@@ -108,7 +108,16 @@ def test_a_bench_refuses_a_schema_that_is_not_its_own(tmp_path: Path, postgres_d
 
 
 @pytest.mark.parametrize(
-    "url", ["mysql://there/bench", ":memory:", "/proc/there/bench.db", "sqlite:///:memory:", "", "postgresql://[there"]
+    "url",
+    [
+        "mysql://there/bench",
+        ":memory:",
+        "/proc/there/bench.db",
+        "sqlite:///:memory:",
+        "",
+        "postgresql://[there",
+        "long" * 99,
+    ],
 )
 def test_a_bench_refuses_what_is_no_place(tmp_path: Path, url: str) -> None:
     done = Shell(tmp_path, None)("bench", "--url", url, "--quick", "--case", "create")
@@ -139,7 +148,25 @@ def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_measured(
     assert "round" not in done.err
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_folder_whose_figures_cannot_be_replaced_is_told_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "out" / "bench.json").mkdir(parents=True)
+
+    done = Shell(tmp_path, None)("bench", "--quick", "--case", "create", "--out", str(tmp_path / "out"))
+
+    assert done.code == 2
+    assert "bench.json cannot be written to: Is a directory" in done.err
+    assert "round" not in done.err
+
+
+def test_what_was_measured_is_kept_though_nobody_reads_what_is_printed(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "horae", "bench", "--quick", "--case", "create", "--out", str(tmp_path / "out")]
+    with Path("/dev/full").open("w") as full:
+        subprocess.run(words, stdout=full, stderr=subprocess.DEVNULL, check=False)
+
+    assert json.loads((tmp_path / "out" / "bench.json").read_text())["figures"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_bench_that_is_stopped_leaves_no_process(tmp_path: Path, postgres_database: str, how: signal.Signals) -> None:
     words = ["bench", "--url", postgres_database, "--quick", "--case", "idle"]
     bench = subprocess.Popen([sys.executable, "-m", "horae", *words], stderr=subprocess.DEVNULL)
@@ -151,7 +178,7 @@ def test_a_bench_that_is_stopped_leaves_no_process(tmp_path: Path, postgres_data
         bench.kill()
 
     eventually(lambda: not any(Path(f"/proc/{child}/cmdline").exists() for child in children))
-    if how is signal.SIGTERM:
+    if how is not signal.SIGKILL:
         assert code == 130
         assert not on_server(postgres_database, f"SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = '{SCHEMA}')")
 
@@ -188,6 +215,18 @@ def test_a_bench_refuses_a_file_that_is_there(tmp_path: Path, name: str) -> None
     assert done.code == 2
     assert "exists" in done.err
     assert file.read_text() == "precious"
+
+
+def test_a_bench_refuses_an_empty_file_and_a_link_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "link.db").symlink_to(tmp_path / "nothing.db")
+
+    for name in ("empty.db", "link.db"):
+        done = Shell(tmp_path, None)("bench", "--url", str(tmp_path / name), "--quick")
+        assert done.code == 2
+        assert f"{name} exists" in done.err
+
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix == ".db") == ["empty.db", "link.db"]
 
 
 def test_a_bench_leaves_files_alone_that_are_called_alike(tmp_path: Path) -> None:
@@ -453,6 +492,24 @@ def test_a_bench_that_a_shell_started_in_the_background_can_be_stopped(tmp_path:
 
     assert process.wait(30) == 130
     process.stderr.close()
+
+
+def test_a_bench_outlives_its_terminal_when_told_so(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "horae", "bench", "--quick", "--case", "create", "--out", str(tmp_path / "out")],
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),  # noqa: PLW1509 as nohup does it
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    with process.stderr as told:
+        assert any("round 1" in line for line in told)
+        process.send_signal(signal.SIGHUP)
+        told.read()
+
+    assert process.wait(60) in (0, 1)
+    assert json.loads((tmp_path / "out" / "bench.json").read_text())["about"]["stopped"] is False
 
 
 def test_a_bench_leaves_no_role_behind(tmp_path: Path, postgres_database: str) -> None:

@@ -37,6 +37,16 @@ def own_folder(parent: Path | None = None) -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+def stop_as_by_ctrl_c() -> None:
+    """So ends it a stop, and a terminal that is closed (not after nohup): our own processes are stopped, what was made
+    is removed, what was measured is told. A shell switches Ctrl-C itself off for what it starts in the background.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
 def die_with_parent(how: signal.Signals) -> Callable[[], None] | None:
     """For a child to call before it begins. On Linux the kernel stops it even when we are killed; loaded here, as the
     child must not.

@@ -117,16 +117,17 @@ class Place:
                         await connection.execute(f"DROP ROLE {await connection.fetchval(GUEST)}")
 
     def check_file(self) -> None:
-        for path in self._files:
-            if path.exists() and path.stat().st_size:
-                detail = f"{path} exists. A benchmark makes a file of its own and removes it afterwards."
-                raise Invalid([Fault("--url", detail, "Name a file that is not there yet.")])
         try:
-            self._path.touch()
-            self._path.unlink()
+            taken = next((path for path in self._files if path.is_symlink() or path.exists()), None)
+            if taken is None:
+                self._path.touch()
+                self._path.unlink()
         except OSError as error:
             detail = f"{self._path} cannot be made: {error.strerror}."
             raise Invalid([Fault("--url", detail, "Name a file in a folder that can be written to.")]) from error
+        if taken is not None:
+            detail = f"{taken} exists. A benchmark makes a file of its own and removes it afterwards."
+            raise Invalid([Fault("--url", detail, "Name a file that is not there yet.")])
 
     @asynccontextmanager
     async def fresh(self) -> AsyncIterator[Store]:

@@ -21,6 +21,7 @@ from horae.core.errors import Fault, Invalid
 from horae.store.sqlite import system_now_us
 
 IN_MEMORY = ("tmpfs", "ramfs")
+FIGURES = "bench.json"
 
 
 def about(size: Size, cases: Sequence[str]) -> dict[str, Any]:
@@ -64,12 +65,14 @@ def check_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
+        if (folder / FIGURES).exists():
+            (folder / FIGURES).open("a").close()
     except OSError as error:
-        detail = f"{folder} cannot be written to: {error.strerror}."
+        detail = f"{error.filename or folder} cannot be written to: {error.strerror}."
         raise Invalid([Fault("--out", detail, "Name a folder; it is made if it is not there.")]) from error
 
 
 def write(folder: Path, told: dict[str, Any], figures: Figures, verdicts: Sequence[Verdict]) -> list[str]:
     """bench.json and the charts; their names."""
-    (folder / "bench.json").write_text(json.dumps({"about": told, **figures.as_json(verdicts)}, indent=2))
-    return ["bench.json", *draw(figures, folder)]
+    (folder / FIGURES).write_text(json.dumps({"about": told, **figures.as_json(verdicts)}, indent=2))
+    return [FIGURES, *draw(figures, folder)]

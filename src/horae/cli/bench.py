@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import replace
 from functools import partial
@@ -52,7 +51,7 @@ def bench(
     """
     from horae.bench.figures import Figures
     from horae.bench.floors import ALONE
-    from horae.bench.orphans import own_folder
+    from horae.bench.orphans import own_folder, stop_as_by_ctrl_c
     from horae.bench.place import Place
     from horae.bench.report import about, check_folder, in_memory, write
     from horae.bench.run import CASES, Bench
@@ -67,10 +66,7 @@ def bench(
     if quick and full:
         raise click.UsageError("--quick and --full: one of them.")
     quiet()
-    # As Ctrl-C, which a shell switches off for what it starts in the background: our own processes are stopped, and
-    # what was made is removed.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    stop_as_by_ctrl_c()
     if out:
         guarded(partial(check_folder, out))
     figures = Figures()
@@ -94,10 +90,10 @@ def bench(
     for key in figures.left_out(ALONE):
         figures.remark(key.case, key.shape, "horae", f"{key.unit} cannot be measured here, and a bound is of it")
     verdicts = figures.judge(ALONE)
+    if out:  # first: whoever reads what is printed may be gone by now
+        write(out, told, figures, verdicts)
     text = as_text(figures, verdicts, () if chosen else ALONE)  # who names cases knows what else was not measured
     click.echo(json.dumps(figures.as_json(verdicts), indent=2) if output == "json" else text)
-    if out:
-        write(out, told, figures, verdicts)
     if told["stopped"]:
         sys.exit(STOPPED)
     is_good = not figures.failed if quick else figures.is_good(verdicts)
