@@ -66,7 +66,7 @@ async def test_a_second_plan_of_the_same_due_time_moves_nothing(world: World, st
     await world.job(schedule="*/10 * * * * *")
     await world.shards.tick()
     scan = await store.due_timers(list(range(64)), 15_000_000, 100)
-    decisions = world.planner._decide(scan.timers, world.shards.held, scan.now_us)
+    decisions = world.planner.decide(scan.timers, world.shards.held, scan.now_us)
 
     first = await store.plan(world.owner, decisions)
     second = await store.plan(world.owner, decisions)
@@ -75,11 +75,23 @@ async def test_a_second_plan_of_the_same_due_time_moves_nothing(world: World, st
     assert (second.moved, second.opened) == (0, 0)
 
 
+async def test_a_look_that_begins_behind_a_time_tells_of_nothing_before_it(world: World, store: Store) -> None:
+    for seconds in (4, 6, 8):
+        await world.job(schedule=f"@every {seconds}s")
+    every = list(range(64))
+    first, second, third = (timer.due_us for timer in (await store.due_timers(every, 15_000_000, 10)).timers)
+
+    for from_us, expected in ((0, [first, second, third]), (second, [second, third]), (third + 1, [])):
+        scan = await store.due_timers(every, 15_000_000, 10, from_us)
+        assert [timer.due_us for timer in scan.timers] == expected
+        assert scan.head_us == (expected[0] if expected else None)
+
+
 async def test_a_plan_with_an_old_epoch_moves_nothing(world: World, store: Store, clock: StoreClock) -> None:
     await world.job(schedule="*/10 * * * * *")
     await world.shards.tick()
     scan = await store.due_timers(list(range(64)), 15_000_000, 100)
-    decisions = world.planner._decide(scan.timers, world.shards.held, scan.now_us)
+    decisions = world.planner.decide(scan.timers, world.shards.held, scan.now_us)
     await clock.advance(16)
     await World(store, "node-2").shards.tick()
 
@@ -204,7 +216,7 @@ async def test_skipped_due_times_are_counted_as_recorded(world: World, store: St
     await world.shards.tick()
     held = dict.fromkeys(range(64), 1)
     scan = await store.due_timers(sorted(held), 0, 100)
-    decisions = world.planner._decide(scan.timers, held, scan.now_us)
+    decisions = world.planner.decide(scan.timers, held, scan.now_us)
 
     planned = await store.plan(world.owner, decisions)
     again = await store.plan(world.owner, decisions)

@@ -62,7 +62,7 @@ class Twin:
         leases = await self.store.keep_leases(owner, TTL_US, await self.store.now())
         skipped = await self.store.judge_overdue(leases.gaps) if leases.gaps else {}
         scan = await self.store.due_timers(sorted(leases.held), AHEAD_US, 1000)
-        decisions = self.world.planner._decide(scan.timers, leases.held, scan.now_us)
+        decisions = self.world.planner.decide(scan.timers, leases.held, scan.now_us)
         decisions.sort(key=lambda decision: decision.timer.job_id)
         planned = await self.store.plan(owner, decisions) if decisions else None
         return leases.held, sorted(leases.gaps), skipped, scan.next_us, planned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Container
 from typing import Any
 
 import pytest
@@ -12,17 +13,39 @@ from horae.ports import Decision, Planned, Scan
 from horae.scheduler import planner
 from horae.store.database import Statement
 from horae.store.trials import single
-from horae.testing import Horae, virtual
+from horae.testing import START_US, Horae, virtual
 from tests.scenario.rows import states_of
 
 BREAK = Statement("UPDATE timers SET timing = '{' WHERE substr(job_id, 7) < :until")
 DONE = Statement("SELECT job_id, count(*) AS n FROM history GROUP BY job_id")
+LATENESS = Statement("""
+SELECT h.started_us - h.due_us AS late_us
+FROM history h
+JOIN jobs j ON j.id = h.job_id
+WHERE j.name = :name
+""")
 EVERY_SECOND = [{"schedule": "* * * * * *"}]
 
 
 @pytest.fixture(autouse=True)
 def _small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "AT_ONCE", 10)
+
+
+def slow_plans(horae: Horae, of: Container[int] = range(planner.LANES), seconds: float = 0.2) -> None:
+    """Those of these lanes, and of all of them together."""
+    plan = horae.store.plan
+
+    async def slow(owner: str, decisions: list[Decision]) -> Planned:
+        if any(decision.timer.shard % planner.LANES in of for decision in decisions):
+            await asyncio.sleep(seconds)
+        return await plan(owner, decisions)
+
+    horae.store.plan = slow  # type: ignore[method-assign]
+
+
+async def lateness_of(horae: Horae, job: str) -> list[int]:
+    return [row["late_us"] for row in await horae.store.database.run(single(LATENESS, name=job))]
 
 
 @virtual
@@ -72,26 +95,53 @@ async def test_a_lane_that_an_edit_came_between_does_not_wait_for_the_end_of_the
 @virtual
 async def test_a_backlog_is_not_looked_for_before_its_head_each_time_and_yet_what_comes_in_there_starts_soon() -> None:
     async with Horae() as horae:
-        plan, look, looks = horae.store.plan, horae.store.due_timers, list[int]()
-
-        async def slow(owner: str, decisions: list[Decision]) -> Planned:
-            await asyncio.sleep(0.2)
-            return await plan(owner, decisions)
+        look, looks = horae.store.due_timers, list[int]()
 
         async def watched(shards: list[int], ahead_us: int, most: int, from_us: int = 0) -> Scan:
             looks.append(from_us)
             return await look(shards, ahead_us, most, from_us)
 
-        horae.store.plan, horae.store.due_timers = slow, watched  # type: ignore[method-assign]
+        slow_plans(horae)
+        horae.store.due_timers = watched  # type: ignore[method-assign]
         await fill.add_jobs(horae.store, 400, [{"schedule": "@hourly"}])
         await horae.advance(3586)  # the hour is in sight
         looks.clear()
-        await horae.create({"name": "at once", "type": "noop", "schedule": "@now"})
+        await horae.create({"name": "soon", "type": "noop", "schedule": "* * * * * *"})
         await horae.advance(2)
 
-        assert [run["status"] for run in await horae.runs("at once")] == ["SUCCEEDED"]
-        assert looks.count(0) in (2, 3), looks
+        assert max(await lateness_of(horae, "soon")) <= 1_000_000
+        assert 4 <= looks.count(0) <= 6, looks  # each lane once a second
         assert len(looks) - looks.count(0) >= 10
+        hour_us = START_US + 3_600_000_000
+        assert all(each == 0 or hour_us - 15_000_000 < each <= hour_us for each in looks), looks
+        assert hour_us in looks
+
+
+@virtual
+async def test_a_lane_that_is_done_does_not_wait_for_the_end_of_the_other() -> None:
+    async with Horae() as horae:
+        slow_plans(horae, of={0})
+        await fill.add_jobs(horae.store, 400, [{"schedule": "@hourly"}])
+        await horae.advance(3586)
+        for number in range(10):
+            await horae.create({"name": f"soon-{number}", "type": "noop", "schedule": "* * * * * *"})
+        await horae.advance(4)  # lane 0 takes as long at least
+
+        late = [await lateness_of(horae, f"soon-{number}") for number in range(10)]
+        assert max(map(max, late)) <= 1_500_000
+
+
+@virtual
+async def test_with_little_or_no_look_ahead_a_second_is_not_slept_through() -> None:
+    for seconds in (0.0, 0.5):
+        async with Horae(lookahead_seconds=seconds) as horae:
+            slow_plans(horae, seconds=0.02)
+            await horae.create({"name": "soon", "type": "noop", "schedule": "* * * * * *"})
+            await horae.advance(10)
+
+            late = await lateness_of(horae, "soon")
+            assert len(late) >= 9
+            assert max(late) <= 100_000
 
 
 @virtual

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import pytest
+
 from horae.commands.runs import RunRequest
 from horae.core.errors import Unavailable
 from horae.core.timeguard import TimeGuard
@@ -17,7 +19,7 @@ from horae.store.trials import single
 from horae.testing import Horae, virtual
 from horae.worker import opening
 from horae.worker.lines import Lines
-from horae.worker.loop import DRAINED
+from horae.worker.loop import DRAINED, OVERTIME
 from tests.scenario.rows import rows_of, states_of, with_crowd
 
 
@@ -193,15 +195,18 @@ class Counting:
         return
 
 
+@pytest.mark.parametrize("why", [DRAINED, OVERTIME])
 @virtual
-async def test_a_run_that_is_told_to_stop_before_its_first_step_goes_back_as_if_it_had_not_been_claimed() -> None:
+async def test_a_run_that_is_told_to_stop_before_its_first_step_goes_back_as_if_it_had_not_been_claimed(
+    why: str,
+) -> None:
     counting = Counting()
     async with Horae(executors={"noop": counting}) as horae:
         await horae.create({"name": "a", "type": "noop", "delivery": "at_most_once"})
         await horae.create({"name": "b", "type": "noop"})
         worker = horae.nodes[0].worker
         assert worker is not None
-        start, reasons = worker.start, [DRAINED, None, "operator"]
+        start, reasons = worker.start, [why, None, "operator"]
 
         async def told_to_stop_at_once(claimed: list[Claimed]) -> None:
             await start(claimed)

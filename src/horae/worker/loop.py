@@ -209,16 +209,17 @@ class Worker:
         `work`, before its first step.
         """
         reason = self._stops.get(run.run_id)
-        if reason == DRAINED:
-            if work is None:
-                self._put_back([run])
-            else:
-                give_back(self.results, run, work)
-        elif reason == OVERTIME and work is not None:
+        if reason is None:
+            return
+        if reason not in (DRAINED, OVERTIME):
+            self.results.end(Ending(run.run_id, run.token, "cancelled", reason, None, None, run.job_id))
+        elif work is None:
+            self._put_back([run])
+        elif reason == DRAINED:
+            give_back(self.results, run, work)
+        else:
             late = Outcome(succeeded=False, reason="timeout", error="The attempt did not end in time.")
             report(self.results, run, work, late)
-        elif reason is not None:
-            self.results.end(Ending(run.run_id, run.token, "cancelled", reason, None, None, run.job_id))
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         run_id = task.get_name()
