@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from horae.bench import fill
+from horae.core.errors import Unavailable
 from horae.ports import Decision, Planned, Scan
 from horae.scheduler import planner
 from horae.store.database import Statement
@@ -129,6 +130,33 @@ async def test_a_lane_that_is_done_does_not_wait_for_the_end_of_the_other() -> N
 
         late = [await lateness_of(horae, f"soon-{number}") for number in range(10)]
         assert max(map(max, late)) <= 1_500_000
+
+
+@virtual
+async def test_a_lane_that_failed_does_not_wait_for_the_end_of_the_other() -> None:
+    async with Horae() as horae:
+        slow_plans(horae, of={0})
+        plan, of_one = horae.store.plan, 0
+
+        async def fails_once(owner: str, decisions: list[Decision]) -> Planned:
+            nonlocal of_one
+            of_one += all(decision.timer.shard % planner.LANES == 1 for decision in decisions)
+            if of_one == 5:
+                of_one += 1
+                raise Unavailable("a connection was lost")
+            return await plan(owner, decisions)
+
+        horae.store.plan = fails_once  # type: ignore[method-assign]
+        await fill.add_jobs(horae.store, 800, [{"schedule": "@hourly"}])
+        await horae.advance(3586)
+        for number in range(10):
+            await horae.create({"name": f"soon-{number}", "type": "noop", "schedule": "* * * * * *"})
+        await horae.advance(8)  # lane 0 takes as long at least
+
+        assert of_one > 5
+        late = [await lateness_of(horae, f"soon-{number}") for number in range(10)]
+        assert all(None not in each for each in late), late
+        assert max(map(max, late)) <= 2_500_000
 
 
 @virtual

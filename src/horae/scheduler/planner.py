@@ -75,16 +75,18 @@ class Planner:
         return 0.0
 
     async def _plan_all(self, lane: _Lane) -> None:
-        """Until nothing is due in it, or a moment after that in the other one. An edit that comes between does not make
-        it wait for the end of the other one.
+        """Until nothing is due in it, or a moment after the other one came to its end, in trouble too. An edit that
+        comes between does not make it wait for the end of the other one.
         """
         clock = asyncio.get_running_loop().time
-        while clock() < self._ends_at:
-            delay = await self._plan(lane)
-            if delay not in (0.0, AGAIN_SECONDS):
-                self._ends_at = min(self._ends_at, clock() + LOOK_SECONDS)
-                return
-            await asyncio.sleep(delay)
+        try:
+            while clock() < self._ends_at:
+                delay = await self._plan(lane)
+                if delay not in (0.0, AGAIN_SECONDS):
+                    return
+                await asyncio.sleep(delay)
+        finally:
+            self._ends_at = min(self._ends_at, clock() + LOOK_SECONDS)
 
     async def _plan(self, lane: _Lane) -> float:
         """One batch, and in how many seconds the next one may be due."""
