@@ -124,6 +124,31 @@ async def test_an_outcome_on_its_way_when_a_drain_ends_is_waited_for() -> None:
 
 
 @virtual
+async def test_an_outcome_that_the_store_does_not_take_when_a_drain_ends_is_sent_again() -> None:
+    work = Scripted(sleeping(2))
+    async with Horae(executors={"noop": work}) as horae:
+        job = await horae.create({"name": "j", "type": "noop", "schedule": "@now", "delivery": "at_most_once"})
+        await horae.advance(1)
+        lose(horae, "settle", times=3, is_done=False)
+        await horae.nodes[0].stop()
+        (run,) = await rows_of(horae, job)
+
+    assert (run["status"], run["attempt"]) == ("succeeded", 1)
+
+
+@virtual
+async def test_a_drain_ends_with_its_grace_though_the_store_stays_away() -> None:
+    async with Horae(executors={"noop": Scripted(sleeping(2))}) as horae:
+        await horae.create({"name": "j", "type": "noop", "schedule": "@now"})
+        await horae.advance(1)
+        lose(horae, "settle", times=10_000, is_done=False)
+        began = asyncio.get_running_loop().time()
+        await horae.nodes[0].stop()
+
+        assert 29 <= asyncio.get_running_loop().time() - began <= 32
+
+
+@virtual
 async def test_a_killed_worker_costs_its_visibility_and_the_run_comes_back() -> None:
     work = Scripted(sleeping(3600))
     async with Horae(nodes=2, executors={"noop": work}) as horae:

@@ -326,15 +326,15 @@ class Worker:
     async def drain(self) -> None:
         """No new runs; running ones finish within the grace or go back."""
         self.is_draining = True
-        await self._until_idle(self._settings.grace_seconds)
-        await self.stop_now()
+        deadline = asyncio.get_running_loop().time() + self._settings.grace_seconds
+        await self._until_idle(deadline)
+        await self.stop_now(deadline)
 
-    async def _until_idle(self, seconds: float) -> None:
-        """Or so long at most. A claim whose answer is on its way may bring more runs: leaving before it does would cost
+    async def _until_idle(self, deadline: float) -> None:
+        """Or the deadline. A claim whose answer is on its way may bring more runs: leaving before it does would cost
         those an attempt.
         """
         clock = asyncio.get_running_loop().time
-        deadline = clock() + seconds
         while (self._held or self._taker.under_way) and (remaining := deadline - clock()) > 0:
             if self._held:
                 await asyncio.wait([held.task for held in self._held.values()], timeout=min(remaining, 1.0))
@@ -350,13 +350,14 @@ class Worker:
         if self._room_timer is not None:
             self._room_timer.cancel()
 
-    async def stop_now(self) -> None:
+    async def stop_now(self, deadline: float = 0.0) -> None:
+        """Outcomes that the store does not take are sent again until the deadline: who has left has lost them."""
         self.is_draining = self._is_leaving = True
         for run_id in list(self._held):
             self._stop_run(run_id, DRAINED)
-        await self._until_idle(STOP_SECONDS)
+        await self._until_idle(asyncio.get_running_loop().time() + STOP_SECONDS)
         with contextlib.suppress(Unavailable):
-            await self.results.flush()
+            await self.results.flush(deadline)
         with contextlib.suppress(Unavailable):
             hit("drain.before_leave")
             await self._store.leave(self.id)

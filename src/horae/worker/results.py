@@ -85,11 +85,20 @@ class Results:
                 warn("results.waiting", count=self.waiting, why=error.detail)
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def flush(self) -> None:
-        """Sends all that is there, after what is on its way. What was not taken stays and is sent again."""
-        async with self._sending:
-            while self._logs or self.waiting:
-                await self._send()
+    async def flush(self, deadline: float = 0.0) -> None:
+        """Sends all that is there, after what is on its way. What was not taken stays and is sent again, until the
+        deadline here.
+        """
+        while True:
+            try:
+                async with self._sending:
+                    while self._logs or self.waiting:
+                        await self._send()
+                return
+            except Unavailable:
+                if asyncio.get_running_loop().time() >= deadline:
+                    raise
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def _send(self) -> None:
         try:
