@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from horae.core.access import ROLES as ROLE_NAMES
 from horae.core.egress import allow_ranges, read_proxy, read_url
@@ -16,6 +17,8 @@ from horae.failpoints import parse
 
 ROLES = ("api", "scheduler", "worker")
 LOOPBACK = "127.0.0.0/8,::1"
+NO_ADDRESS = "The address of PostgreSQL cannot be read."
+ADDRESS = "Write postgresql://user:password@host:port/database, with %2F for a slash in the password, %23 for a #."
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +162,8 @@ def _check(settings: Settings) -> list[Fault]:
     if not settings.database_url.startswith(("sqlite:///", "postgresql://", "postgres://")):
         hint = "Write sqlite:///path/to/file.db or postgresql://user:password@host:port/db."
         faults.append(Fault("HORAE_DATABASE_URL", "The database URL is neither SQLite nor PostgreSQL.", hint))
+    elif not settings.is_sqlite and not is_postgres_address(settings.database_url):
+        faults.append(Fault("HORAE_DATABASE_URL", NO_ADDRESS, ADDRESS))
     if settings.database_url == "sqlite:///":
         faults.append(Fault("HORAE_DATABASE_URL", "The SQLite URL names no file.", "Write sqlite:///horae.db."))
     if settings.queue_url:
@@ -176,6 +181,18 @@ def _check(settings: Settings) -> list[Fault]:
         detail = "A worker must be able to miss one heartbeat."
         faults.append(Fault("HORAE_VISIBILITY_SECONDS", detail, "Set it to at least twice HORAE_HEARTBEAT_SECONDS."))
     return faults + _check_oidc(settings) + _check_egress(settings)
+
+
+def is_postgres_address(url: str) -> bool:
+    """Whether hosts and ports can be told apart. What is wrong is not repeated: behind a slash in a password, the part
+    before it is taken for a port.
+    """
+    try:
+        hosts = urlsplit(url).netloc.rpartition("@")[2].split(",")
+    except ValueError:
+        return False
+    ports = (host.rpartition("]")[2].partition(":")[2] for host in hosts)
+    return all(not port or (port.isdecimal() and int(port) <= 65_535) for port in ports)
 
 
 def _check_egress(settings: Settings) -> list[Fault]:
