@@ -40,7 +40,10 @@ def test_a_place_is_the_given_database_with_a_schema_of_its_own(given: str, url:
     assert Place(given).url == url
 
 
-@pytest.mark.parametrize("url", ["postgresql+asyncpg://me:hunter2@host/db", "postgresql://me:[hunter2]x@host/db"])
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql+asyncpg://me:hunter2@host/db", "postgresql://me:[hunter2]x@host/db", "postgresql://me:hunter2/x@h/db"],
+)
 def test_a_password_is_not_told(url: str) -> None:
     with pytest.raises(Invalid) as told:
         Place(url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import os
 import shutil
 import signal
 import sys
@@ -42,9 +43,18 @@ def stop_as_by_ctrl_c() -> None:
     is removed, what was measured is told. A shell switches Ctrl-C itself off for what it starts in the background.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminals = [stream.fileno() for stream in (sys.stdout, sys.stderr) if stream.isatty()]
+
+    def stop(number: int, _: object) -> None:
+        if number == signal.SIGHUP:  # who writes to a terminal that is gone fails
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            for terminal in terminals:
+                os.dup2(nowhere, terminal)
+        signal.raise_signal(signal.SIGINT)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+            signal.signal(number, stop)
 
 
 def die_with_parent(how: signal.Signals) -> Callable[[], None] | None:

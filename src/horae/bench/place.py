@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
+from horae.config import ADDRESS, NO_ADDRESS, is_postgres_address
 from horae.core.errors import Conflict, Fault, Invalid, Unavailable
 from horae.store.database import Database
 from horae.store.postgres import SESSION, PostgresDatabase
@@ -26,9 +27,14 @@ RETENTION_US = 30 * 86_400_000_000
 
 
 TRANSACTIONS = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
-# The role for what people ask, which a schema of horae brings with it (store/wall.py).
+# The role for what people ask, which a schema of horae brings with it (store/wall.py). Ours says so: a benchmark that
+# was killed leaves it behind.
 GUEST = "SELECT quote_ident(left(current_user, 59) || '_api')"
-HAS_GUEST = "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = left(current_user, 59) || '_api')"
+IS_OURS = """
+SELECT shobj_description(oid, 'pg_authid') IS NOT DISTINCT FROM $1
+FROM pg_roles
+WHERE rolname = left(current_user, 59) || '_api'
+"""
 TOLD_OF_SCHEMA = "SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = $1"
 STATEMENTS_SCHEMA = """
 SELECT quote_ident(n.nspname)
@@ -56,18 +62,16 @@ class Place:
         self.dialect = "postgres" if given.startswith(("postgresql://", "postgres://")) else "sqlite"
         path = given.removeprefix("sqlite:///")
         scheme, is_address, _ = path.partition("://")
-        if self.dialect == "sqlite" and (is_address or path in ("", ":memory:")):
+        if self.dialect == "sqlite" and (is_address or path.strip() in ("", ":memory:")):
             hint = "Write postgresql://…, or the path of a file that is not there yet."
             told = f"{scheme}://…" if is_address else given  # the rest may hold a password
             raise Invalid([Fault("--url", f'"{told}" is neither a PostgreSQL nor a file.', hint)])
         self._given = given
         self._schema = SCHEMA + number
         if self.dialect == "postgres":
-            try:
-                parts = urlsplit(given)
-            except ValueError as error:  # its words may hold a part of the password
-                hint = "Write postgresql://user:password@host:port/database."
-                raise Invalid([Fault("--url", "It is no address.", hint)]) from error
+            if not is_postgres_address(given):
+                raise Invalid([Fault("--url", NO_ADDRESS, ADDRESS)])
+            parts = urlsplit(given)
             query = dict(parse_qsl(parts.query)) | {"search_path": self._schema}
             # By hand: without a host, as for a socket, geturl() leaves the two slashes out.
             self.url = f"{parts.scheme}://{parts.netloc}{parts.path}?{urlencode(query)}"
@@ -107,14 +111,20 @@ class Place:
                         "from them: name another database with --url.",
                         IN_USE,
                     )
-            had_guest = await connection.fetchval(HAS_GUEST)
+            guest = await connection.fetchval(GUEST)
+            is_ours = await connection.fetchval(IS_OURS, OURS)
+            if is_ours is None:
+                with contextlib.suppress(asyncpg.InsufficientPrivilegeError):
+                    made = f"CREATE ROLE {guest} NOLOGIN NOINHERIT; COMMENT ON ROLE {guest} IS '{OURS}'"
+                    await connection.execute(made)
+                    is_ours = True
             try:
                 yield
             finally:
-                if not had_guest:
+                if is_ours:
                     # Somebody needs it by now, or the connection was lost in the hours between.
                     with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-                        await connection.execute(f"DROP ROLE {await connection.fetchval(GUEST)}")
+                        await connection.execute(f"DROP ROLE {guest}")
 
     def check_file(self) -> None:
         try:

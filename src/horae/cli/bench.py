@@ -59,7 +59,7 @@ def bench(
     from horae.bench.table import as_text
     from horae.telemetry import quiet
 
-    chosen = tuple(name.strip() for case in cases for name in case.split(","))
+    chosen = tuple(name for case in cases for word in case.split(",") if (name := word.strip()))
     unknown = [name for name in chosen if name not in CASES]
     if unknown:
         raise click.UsageError(f'--case: there is no case "{unknown[0]}"; there are {", ".join(CASES)}.')
