@@ -1,6 +1,9 @@
-"""dramatiq on Redis: eight threads, many fetched at once, no middleware that a no-op does not need."""
+"""dramatiq on Redis: two threads alone, eight each beside another, many fetched at once, no middleware that a no-op
+does not need.
+"""
 
 import os
+import sys
 import time
 
 os.environ["dramatiq_queue_prefetch"] = "500"  # noqa: SIM112 its own spelling
@@ -25,7 +28,7 @@ def fill(count, due):
 
 
 def work():
-    worker = Worker(broker, worker_threads=8)
+    worker = Worker(broker, worker_threads=2 if sys.argv[3] == "1" else 8)
     worker.start()
     while True:
         time.sleep(1)

@@ -135,7 +135,12 @@ async def crowd(bench: Bench, count: int, jitter: str | None = None) -> None:
 
 
 async def idle(bench: Bench) -> None:
-    bench.figures.add("idle", "one host", "horae", await timing.idle(bench.place, bench.size.seconds))
+    """A host is one process of all roles; what each worker beside it costs is told, too."""
+    seconds = bench.size.seconds
+    bench.figures.add("idle", "one host", "horae", await timing.idle(bench.place, seconds, "serve"))
+    if bench.place.dialect == "postgres":
+        cost = await timing.idle(bench.place, seconds, "serve", "--roles", "worker")
+        bench.figures.add("idle", "one more worker", "horae", cost)
 
 
 async def failovers(bench: Bench) -> None:

@@ -69,15 +69,15 @@ async def herd(place: Place, count: int, jitter: str | None = None) -> tuple[dic
     } | _told(rows), by_priority
 
 
-async def idle(place: Place, seconds: float) -> dict[str, float]:
-    """What a process of all roles costs while there is nothing to do."""
+async def idle(place: Place, seconds: float, *words: str) -> dict[str, float]:
+    """What a process of these words costs while there is nothing to do."""
     async with place.fresh():
         pass
-    return await idle_now(place, seconds, "serve")
+    return await idle_now(place, seconds, *words)
 
 
 async def idle_now(place: Place, seconds: float, *words: str) -> dict[str, float]:
-    """The same for a store that is there, and processes of these words."""
+    """The same for a store that is there."""
     seconds = max(1, round(seconds / PERIOD_SECONDS)) * PERIOD_SECONDS
     async with place.counted() as counted, fleet.process(*words, url=place.url) as started:
         if words == ("serve",):  # the others listen to nobody
