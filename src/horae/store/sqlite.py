@@ -29,7 +29,7 @@ MINIMUM_VERSION = (3, 38, 0)  # for ->> and RETURNING
 GROUP = 256
 VIEWERS = 2
 # Between two statements its thread wants the interpreter for some microseconds; a busy loop kept it for 5 ms each time.
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0002
 # A checkpoint every 40 MB, not every 4: it waits for the disk twice, and everybody waits for it.
 # Pages of a busy queue are few, and the others are in the memory of the system: with 64 MB a worker was no faster, and
 # 132 MB large. Lists walk through more of them.

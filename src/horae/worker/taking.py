@@ -15,7 +15,7 @@ from horae.worker.lines import POLL_SECONDS, Lines, Seen, prefixes_of
 BUSY_SECONDS = 0.01
 HELD_SECONDS = 0.5
 CLAIM_AT_ONCE = 1000
-# More than this is claimed in two lanes abreast.
+# More than this is claimed in two lanes abreast, where the store can: another one answers both at once.
 PART = 100
 # While lines give all that is asked of them, they are not looked at before each claim: what comes in between waits so
 # long at most to be seen; as long as the look itself took, if that is more.
@@ -114,10 +114,10 @@ class Taker:
         plain, gated = self._lines.share_out(self._more, room)
         if gated:
             return await self._claim_with_gate(plain, gated)
-        if room <= PART:
+        if room <= PART or not self._store.is_parallel:
             return await self._claim_and_start(self._take_plain, plain)
         half = room // 2
-        self._is_abreast = self._store.is_parallel
+        self._is_abreast = True
         return sum(await abreast(self._lane(room - half), self._lane(half)))
 
     async def _claim_with_gate(self, plain: list[Share], gated: list[Share]) -> int:
