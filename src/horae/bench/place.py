@@ -35,6 +35,8 @@ SELECT shobj_description(oid, 'pg_authid') IS NOT DISTINCT FROM $1
 FROM pg_roles
 WHERE rolname = left(current_user, 59) || '_api'
 """
+# It may not be made by us, or somebody else was faster.
+NOT_OURS = (asyncpg.InsufficientPrivilegeError, asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError)
 TOLD_OF_SCHEMA = "SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = $1"
 STATEMENTS_SCHEMA = """
 SELECT quote_ident(n.nspname)
@@ -114,7 +116,7 @@ class Place:
             guest = await connection.fetchval(GUEST)
             is_ours = await connection.fetchval(IS_OURS, OURS)
             if is_ours is None:
-                with contextlib.suppress(asyncpg.InsufficientPrivilegeError):
+                with contextlib.suppress(*NOT_OURS):
                     made = f"CREATE ROLE {guest} NOLOGIN NOINHERIT; COMMENT ON ROLE {guest} IS '{OURS}'"
                     await connection.execute(made)
                     is_ours = True
